@@ -22,22 +22,20 @@ constexpr auto kPatience = std::chrono::seconds(60);
 // Between two looks at processes of our own, which need the cores themselves.
 constexpr auto kPause = std::chrono::milliseconds(10);
 
-// "verifier" is the first process of its kind, "verifier2" the second.
-std::string Numbered(const std::string& name, int index) {
-  return index == 0 ? name : absl::StrCat(name, index + 1);
+// "coordinator" is the first one, "coordinator2" the second.
+std::string Coordinator(int index) {
+  return index == 0 ? "coordinator" : absl::StrCat("coordinator", index + 1);
 }
 
-bool IsKind(const std::string& name, const std::string& kind) {
-  return absl::StartsWith(name, kind);
+bool IsCoordinator(const std::string& name) {
+  return absl::StartsWith(name, "coordinator");
 }
 
 std::string BinaryOf(const std::string& name) {
-  for (const char* kind : {"verifier", "coordinator", "node"}) {
-    if (IsKind(name, kind)) {
-      return absl::StrCat(ESPALIER_BIN_DIR, "/espalier-", kind);
-    }
-  }
-  return absl::StrCat(ESPALIER_BIN_DIR, "/espalier-drafter");
+  const std::string program = name == "verifier" || name == "node" ? name
+                              : IsCoordinator(name) ? "coordinator"
+                                                    : "drafter";
+  return absl::StrCat(ESPALIER_BIN_DIR, "/espalier-", program);
 }
 
 std::string OptionsOf(const DrafterSpec& drafter) {
@@ -54,18 +52,15 @@ std::string OptionsOf(const DrafterSpec& drafter) {
 Cluster::Cluster(Options options)
     : options_(std::move(options)), dir_(NewFolder()) {
   WriteConfigs();
-  for (int i = 0; i < options_.verifiers; ++i) Start(Numbered("verifier", i));
+  Start("verifier");
   for (const DrafterSpec& drafter : options_.drafters) {
-    if (drafter.in_node || drafter.in_coordinator) continue;
-    for (int i = 0; i < options_.replicas; ++i) {
-      Start(Numbered(drafter.name, i));
-    }
+    if (!drafter.in_node && !drafter.in_coordinator) Start(drafter.name);
   }
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
   for (int i = 0; i < options_.coordinators; ++i) {
-    const std::string name = Numbered("coordinator", i);
+    const std::string name = Coordinator(i);
     Start(name);
     stubs_.push_back(v1::Inference::NewStub(grpc::CreateCustomChannel(
         Address(name), grpc::InsecureChannelCredentials(), arguments)));
@@ -88,16 +83,12 @@ std::string Cluster::Address(const std::string& name) const {
   return absl::StrCat("unix:", dir_, "/", name, ".sock");
 }
 
-std::string Cluster::Joined(const std::string& name, int count) const {
+std::string Cluster::Addresses() const {
   std::vector<std::string> addresses;
-  for (int i = 0; i < count; ++i) {
-    addresses.push_back(Address(Numbered(name, i)));
+  for (int i = 0; i < options_.coordinators; ++i) {
+    addresses.push_back(Address(Coordinator(i)));
   }
   return absl::StrJoin(addresses, ",");
-}
-
-std::string Cluster::Addresses() const {
-  return Joined("coordinator", options_.coordinators);
 }
 
 std::string Cluster::Server(const std::string& name) const {
@@ -113,7 +104,9 @@ bool Cluster::HasNode() const {
 }
 
 void Cluster::WriteConfigs() {
-  std::string drafters_in_node;
+  std::string verifier = absl::StrCat(Server("verifier"), "engine { model: \"",
+                                      options_.model, "\" threads: 1 }\n");
+  if (HasNode()) verifier = absl::StrCat("verifier {\n", verifier, "}\n");
   std::string drafters;  // of the coordinators
   for (const DrafterSpec& drafter : options_.drafters) {
     const std::string options = OptionsOf(drafter);
@@ -122,59 +115,45 @@ void Cluster::WriteConfigs() {
                       "\" type: \"", drafter.type, "\"\n", options, "}\n");
       continue;
     }
-    const int replicas = drafter.in_node ? 1 : options_.replicas;
     absl::StrAppend(&drafters, "drafters { name: \"", drafter.name,
-                    "\" address: \"", Joined(drafter.name, replicas), "\" }\n");
-    const std::string engine = absl::StrCat(
-        "engine { name: \"", drafter.name, "\" type: \"", drafter.type,
-        "\" model: \"", options_.model, "\"\n", options, "}\n");
+                    "\" address: \"", Address(drafter.name), "\" }\n");
+    const std::string config = absl::StrCat(
+        Server(drafter.name), "engine { name: \"", drafter.name, "\" type: \"",
+        drafter.type, "\" model: \"", options_.model, "\"\n", options, "}\n");
     if (drafter.in_node) {
-      absl::StrAppend(&drafters_in_node, "drafters {\n", Server(drafter.name),
-                      engine, "}\n");
-      continue;
-    }
-    for (int i = 0; i < replicas; ++i) {
-      const std::string name = Numbered(drafter.name, i);
-      WriteFile(Path(name + ".textproto"), absl::StrCat(Server(name), engine));
+      absl::StrAppend(&verifier, "drafters {\n", config, "}\n");
+    } else {
+      WriteFile(Path(drafter.name + ".textproto"), config);
     }
   }
-  for (int i = 0; i < options_.verifiers; ++i) {
-    const std::string name = Numbered("verifier", i);
-    std::string verifier = absl::StrCat(Server(name), "engine { model: \"",
-                                        options_.model, "\" threads: 1 }\n");
-    if (HasNode()) {
-      verifier =
-          absl::StrCat("verifier {\n", verifier, "}\n", drafters_in_node);
-    }
-    WriteFile(Path(name + ".textproto"), verifier);
-  }
+  WriteFile(Path("verifier.textproto"), verifier);
   WriteCoordinators(drafters);
 }
 
 void Cluster::WriteCoordinators(const std::string& drafters) const {
   for (int i = 0; i < options_.coordinators; ++i) {
-    const std::string name = Numbered("coordinator", i);
+    const std::string name = Coordinator(i);
     WriteFile(Path(name + ".textproto"),
-              absl::StrCat(
-                  Server(name), "model: \"", options_.model, "\"\nverifier: \"",
-                  Joined("verifier", options_.verifiers), "\"\n", drafters));
+              absl::StrCat(Server(name), "model: \"", options_.model,
+                           "\"\nverifier: \"", Address("verifier"), "\"\n",
+                           drafters));
   }
 }
 
 void Cluster::Start(const std::string& name) {
   const bool is_special =
-      IsKind(name, "verifier") && !options_.verifier_program.empty();
-  const bool is_node = IsKind(name, "verifier") && HasNode();
+      name == "verifier" && !options_.verifier_program.empty();
+  const bool is_node = name == "verifier" && HasNode();
   std::vector<std::string> argv = {is_special
                                        ? options_.verifier_program
                                        : BinaryOf(is_node ? "node" : name),
                                    "--config", Path(name + ".textproto")};
   const std::vector<std::string>* sets =
-      IsKind(name, "coordinator") ? &options_.coordinator_sets
-      : IsKind(name, "verifier")  ? &options_.verifier_sets
-                                  : nullptr;
+      IsCoordinator(name)  ? &options_.coordinator_sets
+      : name == "verifier" ? &options_.verifier_sets
+                           : nullptr;
   // Tests count the messages and tokens of their own requests.
-  if (IsKind(name, "coordinator")) {
+  if (IsCoordinator(name)) {
     argv.insert(argv.end(), {"--set", "core.warm_up=false"});
   }
   for (size_t i = 0; sets != nullptr && i < sets->size(); ++i) {

@@ -34,26 +34,23 @@ class Cluster {
     std::vector<std::string> coordinator_sets = {};  // "path=value"
     std::vector<std::string> verifier_sets = {};
     std::string verifier_program = "";  // empty: espalier-verifier
-    // How many processes of each kind. The first has the plain name, the next
-    // ones are "coordinator2", "verifier2", "lookup2" and so on.
+    // The second is the process "coordinator2".
     int coordinators = 1;
-    int verifiers = 1;
-    int replicas = 1;  // of each drafter that has a process of its own
   };
 
   explicit Cluster(Options options);
   ~Cluster();
 
   // Start the process of that name ("verifier", which is the node if there is
-  // one, "coordinator", or that of a drafter that has its own, with a number);
-  // kill and forget it; send it a signal.
+  // one, "coordinator", or that of a drafter that has its own); kill and forget
+  // it; send it a signal.
   void Start(const std::string& name);
   void Kill(const std::string& name);
   void Signal(const std::string& name, int signal);
   Process& process(const std::string& name) { return *processes_.at(name); }
 
-  // Until verifier and all named drafters are READY to every coordinator, with
-  // all their replicas; fails the test if not within a generous time.
+  // Until verifier and all named drafters are READY to every coordinator; fails
+  // the test if not within a generous time.
   void AwaitReady(const std::vector<std::string>& drafters);
   void AwaitReady();
 
@@ -77,7 +74,6 @@ class Cluster {
   void WriteConfigs();
   void WriteCoordinators(const std::string& drafters) const;
   bool HasNode() const;
-  std::string Joined(const std::string& name, int count) const;
   void AwaitReady(v1::Inference::Stub& stub,
                   const std::vector<std::string>& drafters);
   std::string Server(const std::string& name) const;

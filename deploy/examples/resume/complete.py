@@ -16,8 +16,20 @@ import time
 PATIENCE_S = 30  # without a token from any server
 
 
+# Codes of errors that another server may not have.
+PASSING = {"UNAVAILABLE", "DRAINING", "VERIFIER_AWAY", "QUEUE_FULL", "VERIFIER_FULL",
+           "RESOURCE_EXHAUSTED", "OTHER_ORIGIN"}
+
+
 class Lost(Exception):
     """The server is gone, has no room, or is shutting down."""
+
+
+def fail(error):
+    """Raises Lost, or ends the program if the request itself is wrong."""
+    if error.get("code") in PASSING:
+        raise Lost(error["message"])
+    raise SystemExit(error["message"])
 
 
 class Answer:
@@ -56,10 +68,8 @@ def chunks(address, request, api_key):
     try:
         connection.request("POST", "/v1/completions", json.dumps(request), headers)
         response = connection.getresponse()
-        if response.status in (429, 502, 503):
-            raise Lost(f"{response.status}")
         if response.status != 200:
-            raise SystemExit(response.read().decode())
+            fail(json.loads(response.read())["error"])
         for line in response:
             data = line.decode().removeprefix("data: ").strip()
             if data == "[DONE]":
@@ -67,9 +77,9 @@ def chunks(address, request, api_key):
             if data:
                 chunk = json.loads(data)
                 if "error" in chunk:
-                    raise Lost(chunk["error"]["message"])
+                    fail(chunk["error"])
                 yield chunk
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Lost(str(error)) from error
     finally:
         connection.close()
