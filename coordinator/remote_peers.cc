@@ -7,8 +7,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/obs/log.h"
 #include "common/rpc/access_token.h"
 #include "coordinator/api/describe_verifier.h"
 
@@ -50,46 +52,49 @@ absl::Status CheckFeatures(const FeatureContract& wanted,
       " layers of ", verifier->shape.hidden_size));
 }
 
+absl::Status WithFieldName(absl::string_view field,
+                           const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(field, ": ", status.message()));
+}
+
 absl::StatusOr<AccessToken> ReadToken(absl::string_view field,
                                       const std::string& path) {
   auto token = AccessToken::ReadFile(path);
   if (token.ok()) return token;
-  return absl::Status(token.status().code(),
-                      absl::StrCat(field, ": ", token.status().message()));
+  return WithFieldName(field, token.status());
 }
 
-PeerOptions PeerOf(std::string name, std::string address, AccessToken token,
-                   const RemotePeers::Options& options) {
-  return {.name = std::move(name),
-          .address = std::move(address),
-          .model = options.model,
-          .token = std::move(token),
-          .registry = options.metrics};
+// One link of a pool.
+template <typename Link>
+void DescribeLink(const typename LinkPool<Link>::LinkState& link,
+                  const std::string& about, v1::PeerInfo& out) {
+  DescribePeer(link.status, link.status.draining ? "draining" : about, out);
+  out.set_address(link.address);
+  out.set_sessions(static_cast<uint32_t>(link.sessions));
 }
+
+constexpr absl::Duration kResolveEvery = absl::Seconds(3);
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
     const v1::CoordinatorConfig& config, const Options& options) {
-  if (config.verifier().empty()) {
-    return absl::InvalidArgumentError("verifier: no address is given");
+  if (config.has_peer_keepalive_ms() && (config.peer_keepalive_ms() < 100 ||
+                                         config.peer_keepalive_ms() > 60000)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer_keepalive_ms: ", config.peer_keepalive_ms(),
+                     " is not in 100 .. 60000"));
+  }
+  Connection connection = {.model = options.model, .metrics = options.metrics};
+  if (config.has_peer_keepalive_ms()) {
+    connection.keepalive = absl::Milliseconds(config.peer_keepalive_ms());
   }
   std::unique_ptr<RemotePeers> peers(new RemotePeers());
-  peers->verifier_address_ = config.verifier();
-  ASSIGN_OR_RETURN(
-      AccessToken verifier_token,
-      ReadToken("verifier_token_file", config.verifier_token_file()));
-  PeerOptions verifier_options =
-      PeerOf("verifier", config.verifier(), std::move(verifier_token), options);
-  // The coordinator's health depends on this connection, so a short keepalive
-  // finds a stopped verifier soon.
-  verifier_options.keepalive = absl::Seconds(3);
-  peers->verifier_ =
-      std::make_unique<RemoteVerifyEndpoint>(std::move(verifier_options));
+  RETURN_IF_ERROR(peers->ConnectVerifier(config, connection));
   auto in_process = options.in_process.begin();
   for (int i = 0; i < config.drafters_size(); ++i) {
     const v1::CoordinatorDrafter& drafter = config.drafters(i);
-    const std::string field = absl::StrCat("drafters.", i);
     if (!drafter.type().empty()) {
       ESPALIER_CHECK(in_process != options.in_process.end());
       peers->drafters_.push_back(
@@ -97,14 +102,95 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
       continue;
     }
     ASSIGN_OR_RETURN(peers->drafters_.emplace_back(),
-                     peers->Connect(drafter, field, options));
+                     peers->ConnectDrafter(
+                         drafter, absl::StrCat("drafters.", i), connection));
+  }
+  if (!peers->names_.empty()) {
+    peers->resolver_ = std::jthread([self = peers.get()] {
+      do {
+        self->ResolveAll();
+      } while (!self->stopping_.WaitUntil(absl::Now() + kResolveEvery));
+    });
   }
   return peers;
 }
 
-absl::StatusOr<RemotePeers::Drafter> RemotePeers::Connect(
-    const v1::CoordinatorDrafter& drafter, absl::string_view field,
-    const Options& options) const {
+PeerOptions RemotePeers::Connection::Options(const std::string& name,
+                                             const std::string& address,
+                                             const AccessToken& token) const {
+  PeerOptions options = {.name = name,
+                         .address = address,
+                         .model = model,
+                         .token = token,
+                         .registry = metrics};
+  if (keepalive) options.keepalive = options.keepalive_timeout = *keepalive;
+  return options;
+}
+
+RemotePeers::~RemotePeers() {
+  stopping_.Notify();
+  if (resolver_.joinable()) resolver_.join();
+}
+
+template <typename Pool>
+absl::Status RemotePeers::Follow(const std::string& field,
+                                 const std::string& address, Pool& pool) {
+  auto addresses = PeerAddresses::Parse(address);
+  if (!addresses.ok()) return WithFieldName(field, addresses.status());
+  if (addresses->is_name()) {
+    names_.push_back({.addresses = *std::move(addresses),
+                      .set = [&pool](const std::vector<std::string>& found) {
+                        pool.SetAddresses(found);
+                      }});
+  } else {
+    pool.SetAddresses(addresses->fixed());
+  }
+  return absl::OkStatus();
+}
+
+// A name that cannot be resolved now changes nothing.
+void RemotePeers::ResolveAll() {
+  for (Name& name : names_) {
+    const auto found = name.addresses.Resolve();
+    if (found.ok()) {
+      name.set(*found);
+    } else if (name.last.ok()) {
+      LogWarning(std::string(found.status().message()));
+    }
+    name.last = found.status();
+  }
+}
+
+absl::Status RemotePeers::ConnectVerifier(const v1::CoordinatorConfig& config,
+                                          const Connection& connection) {
+  if (config.verifier().empty()) {
+    return absl::InvalidArgumentError("verifier: no address is given");
+  }
+  verifier_address_ = config.verifier();
+  ASSIGN_OR_RETURN(
+      const AccessToken token,
+      ReadToken("verifier_token_file", config.verifier_token_file()));
+  verifier_ =
+      std::make_unique<Verifier>(LinkPool<RemoteVerifyEndpoint>::Options{
+          .name = "verifier",
+          .new_link =
+              [connection, token](const std::string& address) {
+                PeerOptions options =
+                    connection.Options("verifier", address, token);
+                // The coordinator's health depends on this connection, so a
+                // short keepalive finds a stopped verifier soon.
+                if (!connection.keepalive) options.keepalive = absl::Seconds(3);
+                return std::make_unique<RemoteVerifyEndpoint>(
+                    std::move(options));
+              },
+          .model_of = [](const VerifierInfo& info) { return info.model; },
+          .registry = &connection.metrics});
+  return Follow("verifier", config.verifier(), verifier_->pool());
+}
+
+absl::StatusOr<RemotePeers::Drafter> RemotePeers::ConnectDrafter(
+    const v1::CoordinatorDrafter& drafter, const std::string& field,
+    const Connection& connection) {
   if (drafter.name().empty() || drafter.address().empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ": a name is needed, and an address or a type"));
@@ -114,16 +200,27 @@ absl::StatusOr<RemotePeers::Drafter> RemotePeers::Connect(
         absl::StrCat(field, ".options: a drafter with an address has its own"));
   }
   ASSIGN_OR_RETURN(
-      AccessToken token,
+      const AccessToken token,
       ReadToken(absl::StrCat(field, ".token_file"), drafter.token_file()));
-  return Drafter{
-      .name = drafter.name(),
-      .address = drafter.address(),
-      .endpoint = std::make_unique<RemoteDraftEndpoint>(
-          PeerOf(drafter.name(), drafter.address(), std::move(token), options),
-          [verifier = verifier_.get()](const DrafterInfo& info) {
-            return CheckFeatures(info.features, verifier->info());
-          })};
+  const auto accept = [verifier = verifier_.get()](const DrafterInfo& info) {
+    return CheckFeatures(info.features, verifier->info());
+  };
+  Drafter out = {.name = drafter.name(), .address = drafter.address()};
+  out.endpoint =
+      std::make_unique<RemoteDrafter>(LinkPool<RemoteDraftEndpoint>::Options{
+          .name = drafter.name(),
+          .new_link =
+              [connection, token, accept,
+               name = drafter.name()](const std::string& address) {
+                return std::make_unique<RemoteDraftEndpoint>(
+                    connection.Options(name, address, token), accept);
+              },
+          // Any replica can draft for any text.
+          .model_of = [](const DrafterInfo&) { return ModelIdentity(); },
+          .registry = &connection.metrics});
+  RETURN_IF_ERROR(Follow(absl::StrCat(field, ".address"), drafter.address(),
+                         out.endpoint->pool()));
+  return out;
 }
 
 DrafterHandle RemotePeers::Drafter::AsHandle() const {
@@ -137,7 +234,9 @@ Peers RemotePeers::AsPeers() {
       .verifier = verifier_.get(),
       .verifier_info = [this] { return verifier_->info(); },
       .verifier_is_ready =
-          [this] { return verifier_->status().state == PeerState::kReady; },
+          [this] {
+            return verifier_->pool().status().state == PeerState::kReady;
+          },
       .describe = [this](v1::GetServerInfoResponse& out) { Describe(out); }};
   for (const Drafter& drafter : drafters_) {
     peers.drafters.push_back(drafter.AsHandle());
@@ -150,9 +249,17 @@ void RemotePeers::Drafter::Describe(v1::PeerInfo& out) const {
   const std::string about = info ? info->type : "";
   out.set_name(name);
   out.set_address(address);
-  DescribePeer(endpoint == nullptr ? PeerStatus{.state = PeerState::kReady}
-                                   : endpoint->status(),
-               about, out);
+  if (endpoint == nullptr) {
+    DescribePeer({.state = PeerState::kReady}, about, out);
+    return;
+  }
+  DescribePeer(endpoint->pool().status(), about, out);
+  const auto links = endpoint->pool().Links();
+  if (links.size() == 1 && links[0].address == address) return;
+  for (const auto& link : links) {
+    DescribeLink<RemoteDraftEndpoint>(link, link.info ? link.info->type : "",
+                                      *out.add_links());
+  }
 }
 
 void RemotePeers::Describe(v1::GetServerInfoResponse& response) const {
@@ -160,8 +267,17 @@ void RemotePeers::Describe(v1::GetServerInfoResponse& response) const {
   v1::PeerInfo& verifier = *response.mutable_verifier();
   verifier.set_address(verifier_address_);
   if (verifier_info) DescribeVerifier(*verifier_info, verifier);
-  DescribePeer(verifier_->status(), verifier_info ? verifier_info->device : "",
-               verifier);
+  DescribePeer(verifier_->pool().status(),
+               verifier_info ? verifier_info->device : "", verifier);
+  const auto links = verifier_->pool().Links();
+  if (links.size() != 1 || links[0].address != verifier_address_) {
+    for (const auto& link : links) {
+      v1::PeerInfo& out = *verifier.add_links();
+      if (link.info) DescribeVerifier(*link.info, out);
+      DescribeLink<RemoteVerifyEndpoint>(
+          link, link.info ? link.info->device : "", out);
+    }
+  }
   for (const Drafter& drafter : drafters_) {
     drafter.Describe(*response.add_drafters());
   }

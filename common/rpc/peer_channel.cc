@@ -6,8 +6,9 @@
 
 namespace espalier {
 
-std::shared_ptr<grpc::Channel> NewPeerChannel(const std::string& address,
-                                              absl::Duration keepalive) {
+std::shared_ptr<grpc::Channel> NewPeerChannel(
+    const std::string& address, absl::Duration keepalive,
+    absl::Duration keepalive_timeout) {
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(kMaxPeerMessageBytes);
   args.SetMaxSendMessageSize(kMaxPeerMessageBytes);
@@ -16,7 +17,8 @@ std::shared_ptr<grpc::Channel> NewPeerChannel(const std::string& address,
               1 << GRPC_COMPRESS_NONE);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
               static_cast<int>(absl::ToInt64Milliseconds(keepalive)));
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+              static_cast<int>(absl::ToInt64Milliseconds(keepalive_timeout)));
   args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // Despite its name, this is also the timeout of a connection attempt.

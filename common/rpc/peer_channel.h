@@ -15,9 +15,11 @@ namespace espalier {
 inline constexpr int kMaxPeerMessageBytes = 8 << 20;
 
 // A new channel to "unix:PATH" or "HOST:PORT", not shared with others. A peer
-// that is stopped, or whose machine is gone, is noticed 5 s after `keepalive`.
+// that is stopped, or whose machine is gone, is noticed within the sum of both
+// times.
 std::shared_ptr<grpc::Channel> NewPeerChannel(
-    const std::string& address, absl::Duration keepalive = absl::Seconds(20));
+    const std::string& address, absl::Duration keepalive = absl::Seconds(20),
+    absl::Duration keepalive_timeout = absl::Seconds(5));
 
 }  // namespace espalier
 

@@ -192,7 +192,8 @@ class PeerLink {
   void Dial() {
     MutexLock lock(&mutex_);
     if (closing_) return;
-    auto channel = NewPeerChannel(options_.address, options_.keepalive);
+    auto channel = NewPeerChannel(options_.address, options_.keepalive,
+                                  options_.keepalive_timeout);
     stream_ = std::make_unique<Stream>(typename Stream::Events{
         .on_response = [this](Response r) { OnResponse(std::move(r)); },
         .on_read_end = [this] { OnReadEnd(); },
@@ -242,6 +243,7 @@ class PeerLink {
         Greet(response);
         return;
       }
+      if (response.draining()) status_.draining = true;
       auto found = pending_.find(response.request_id());
       if (found == pending_.end()) return;  // unknown, or its sequence ended
       if (!Wire::IsPart(response)) {

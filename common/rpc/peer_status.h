@@ -22,6 +22,7 @@ enum class PeerState {
 struct PeerStatus {
   PeerState state = PeerState::kConnecting;
   std::string reason = {};  // why it is not ready; empty: ready, or unknown
+  bool draining = false;    // it is ready, and about to end
 };
 
 struct PeerOptions {
@@ -40,6 +41,8 @@ struct PeerOptions {
   absl::Duration refused_backoff = absl::Seconds(5);
   // A connection that is idle for this long is pinged.
   absl::Duration keepalive = absl::Seconds(20);
+  // It is lost if it does not answer a ping for this long.
+  absl::Duration keepalive_timeout = absl::Seconds(5);
   // From dialling to the peer's hello.
   absl::Duration hello_timeout = absl::Seconds(10);
 };

@@ -154,6 +154,7 @@ class ServerStreams<Wire>::Reply {
       response = std::move(failure);
     }
     response->set_request_id(request_id_);
+    response->set_draining(stream_->draining());
     for (Response& part : parts) part.set_request_id(request_id_);
     std::exchange(stream_, nullptr)->Answer(*response, parts);
   }
@@ -183,6 +184,8 @@ class ServerStreams<Wire>::Stream final
       this->StartReading();
     }
   }
+
+  bool draining() const { return host_.draining_; }
 
   // A request about the sequence has ended.
   void Settle(SequenceId sequence, bool success) {

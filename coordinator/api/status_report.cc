@@ -123,9 +123,17 @@ const char* PathName(Coordinator::FeaturePath path) {
 }
 
 json PeerJson(const v1::PeerInfo& peer) {
+  json links = json::array();
+  for (const v1::PeerInfo& link : peer.links()) {
+    links.push_back({{"address", link.address()},
+                     {"state", PeerStateName(link.state())},
+                     {"detail", link.detail()},
+                     {"sessions", link.sessions()}});
+  }
   return {{"address", peer.address()},
           {"state", PeerStateName(peer.state())},
-          {"detail", peer.detail()}};
+          {"detail", peer.detail()},
+          {"links", std::move(links)}};
 }
 
 json VerifierJson(const v1::PeerInfo& peer) {

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/spec/gumbel_noise.h"
 #include "common/spec/request_errors.h"
+#include "common/spec/same_model.h"
 #include "common/spec/stale_base.h"
 
 namespace espalier::coordinator {
@@ -16,13 +17,6 @@ namespace {
 
 absl::Status BadVerifyResult(absl::string_view what) {
   return absl::InternalError(absl::StrCat("verify_result: ", what));
-}
-
-// Whether both models continue a text in the same way.
-bool SameModel(const ModelIdentity& a, const ModelIdentity& b) {
-  return a.name == b.name && a.vocab_size == b.vocab_size &&
-         a.tokenizer_fingerprint == b.tokenizer_fingerprint &&
-         a.weights_fingerprint == b.weights_fingerprint;
 }
 
 }  // namespace

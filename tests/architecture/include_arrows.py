@@ -113,10 +113,12 @@ ARROWS = {
     # The API over HTTP, in terms of the API of our own.
     "coordinator/http": ["common/base", "common/chat", "common/http", "common/obs",
                          "common/rpc", "common/spec", "coordinator/api"],
+    # A peer with several replicas as one endpoint.
+    "coordinator/pool": ["common/base", "common/rpc", "common/spec"],
     # It knows a model's identity only: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/chat", "common/http", "common/model/files",
-                    "common/rpc", "coordinator/api", "coordinator/http",
-                    "coordinator/merge", "coordinator/rounds"],
+                    "common/obs", "common/rpc", "coordinator/api", "coordinator/http",
+                    "coordinator/merge", "coordinator/pool", "coordinator/rounds"],
     # What its program puts together: also drafters in its process.
     "coordinator/in_process_peers": ["common/base", "coordinator/rounds", "drafter"],
     "coordinator/coordinator_main": ["common/base", "common/config",

@@ -84,8 +84,10 @@ class ToyCluster {
                                   .trusted = trusted});
     }
     options.executor = &executor;
-    options.verifier = &verifier;
-    options.verifier_info = [this] { return info; };
+    if (options.verifier == nullptr) options.verifier = &verifier;
+    if (options.verifier_info == nullptr) {
+      options.verifier_info = [this] { return info; };
+    }
     if (options.policies == nullptr) options.policies = &policies_;
     options.metrics = &metrics;
     options.model = "toy";

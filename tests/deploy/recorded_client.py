@@ -56,9 +56,15 @@ class Client:
             prompt=PROMPT, temperature=1.0, seed=seed, max_tokens=tokens, ignore_eos=True,
             speculation=self._pb.SpeculationOptions(enabled=speculate, strategy=strategy))
 
+    @property
+    def error(self):
+        return self._grpc.RpcError
+
+    def stream(self, request, **options):
+        return self._stub.Generate(request, timeout=live_cluster.PATIENCE_S, **options)
+
     def open(self, **options):
-        return self._stub.Generate(self.request(**options), timeout=live_cluster.PATIENCE_S,
-                                   wait_for_ready=True)
+        return self.stream(self.request(**options), wait_for_ready=True)
 
     def generate(self, on_message=lambda number: None, **options):
         record = Recorded()

@@ -55,6 +55,15 @@ std::string PeerText(const v1::PeerInfo& peer) {
       peer.address().empty() ? "" : absl::StrCat(" at ", peer.address()));
 }
 
+// The replicas of a peer, one line each.
+void PrintLinks(const v1::PeerInfo& peer, Context& context) {
+  for (const v1::PeerInfo& link : peer.links()) {
+    PrintField(context, "  replica",
+               absl::StrCat(PeerText(link), ", ", link.sessions(),
+                            link.sessions() == 1 ? " session" : " sessions"));
+  }
+}
+
 std::string CostsText(const v1::PeerInfo& verifier) {
   return absl::StrCat("ms by rows: ",
                       absl::StrJoin(verifier.pass_costs(), ", ",
@@ -86,6 +95,7 @@ void PrintServer(const v1::GetServerInfoResponse& info, Context& context) {
                    ", since ",
                    absl::FormatTime(absl::FromUnixSeconds(info.start_time()))));
   PrintField(context, "verifier", PeerText(info.verifier()));
+  PrintLinks(info.verifier(), context);
   if (info.verifier().pass_costs_size() > 0) {
     PrintField(context, "forward", CostsText(info.verifier()));
   }
@@ -95,6 +105,7 @@ void PrintServer(const v1::GetServerInfoResponse& info, Context& context) {
   for (const v1::PeerInfo& drafter : info.drafters()) {
     PrintField(context, "drafter",
                PeerText(drafter) + FeaturesText(drafter.features()));
+    PrintLinks(drafter, context);
   }
 }
 

@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""Two coordinators, two verifiers and two replicas of each drafter as processes, under load.
+Replicas die, drain and restart; every text is the one without the fault."""
+
+import contextlib
+import json
+import re
+import signal
+import threading
+import time
+import unittest
+
+import live_cluster
+from live_cluster import CHAR_DRAFTERS, CHAR_MODEL, Services
+from recorded_client import Client, Recorded, RecordedTest
+from relay import Relay
+
+TWO = ("", "2")  # of each service
+
+
+class Pools(Services):
+    """`relayed`: the first verifier is reached through `relay`."""
+
+    def __init__(self, relayed=False, settings=()):
+        super().__init__()
+        self.relay = None
+        for number in TWO:
+            self.start_service(f"verifier{number}",
+                               f'engine {{ model: "{CHAR_MODEL}" threads: 1 }}')
+            for name, (kind, options) in CHAR_DRAFTERS.items():
+                self.start_replica(name, number, kind, options)
+        reach = [self.address(f"verifier{number}") for number in TWO]
+        if relayed:
+            self.relay = Relay(f"{self.folder}/relay", f"{self.folder}/verifier.sock")
+            reach[0] = self.relay.address
+        drafters = "".join(
+            f' drafters {{ name: "{name}" address: "'
+            f'{",".join(self.address(name + number) for number in TWO)}" }}'
+            for name in CHAR_DRAFTERS)
+        for number in TWO:
+            self.start_service(f"coordinator{number}", f'model: "{CHAR_MODEL}" verifier: '
+                               f'"{",".join(reach)}"{drafters}',
+                               ("server.drain_seconds=1", "core.warm_up=false", *settings))
+        for number in TWO:
+            self.await_serving(f"coordinator{number}")
+            live_cluster.await_true(lambda n=number: self.replicas_ready(f"coordinator{n}") == 6,
+                                    "all replicas are ready")
+
+    def start_replica(self, name, number, kind, options):
+        pairs = "".join(f' options {{ key: "{key}" value: "{value}" }}'
+                        for key, value in options.items())
+        self.start_service(f"{name}{number}", f'engine {{ name: "{name}" type: "{kind}" '
+                                              f'model: "{CHAR_MODEL}"{pairs} }}')
+
+    def replicas_ready(self, coordinator):
+        report = json.loads(live_cluster.get(
+            f"http://{self.http_address(coordinator)}/status.json"))
+        return sum(link["state"] == "ready" and link["detail"] != "draining"
+                   for peer in (report["verifier"], *report["drafters"]) for link in peer["links"])
+
+    def sessions(self, coordinator, peer):
+        """{address: sessions} of the replicas of a peer."""
+        return {address: float(value) for address, value in re.findall(
+            rf'^espalier_link_sessions{{address="([^"]*)",peer="{peer}"}} (\S+)$',
+            self.scrape(coordinator), re.M)}
+
+
+class Resuming:
+    """A client of all coordinators: goes on at the next one when one is lost."""
+
+    def __init__(self, addresses):
+        self._clients = [Client(address) for address in addresses]
+        self.longest_gap = 0
+        self.resumptions = 0
+
+    def generate(self, seed, tokens=160, on_message=lambda number: None):
+        from espalier.v1 import inference_pb2 as pb
+        record, last, number = Recorded(), None, 0
+        end = time.monotonic() + live_cluster.PATIENCE_S
+        turn = seed
+        while record.summary is None and time.monotonic() < end:
+            client = self._clients[turn % len(self._clients)]
+            request = client.request(seed=seed, tokens=tokens)
+            if record.tokens:
+                self.resumptions += 1
+                request.resumption.outputs.append(pb.ResumedOutput(token_ids=record.tokens))
+                request.resumption.origin = record.messages[0].origin
+            try:
+                for message in client.stream(request):
+                    now = time.monotonic()
+                    self.longest_gap = max(self.longest_gap, now - (last or now))
+                    last = now
+                    record.messages.append(message)
+                    if message.HasField("summary"):
+                        record.summary = message.summary
+                    on_message(number)
+                    number += 1
+            except client.error as error:
+                if error.code().name not in ("UNAVAILABLE", "CANCELLED"):
+                    record.code, record.details = error.code().name, error.details()
+                    return record
+                turn += 1
+                time.sleep(0.02)
+        return record
+
+    def problems(self, record, expected):
+        """As Recorded.problems, but the steps of each call begin anew."""
+        return [problem for problem in record.problems(expected)
+                if not problem.startswith("steps")]
+
+    def close(self):
+        for client in self._clients:
+            client.close()
+
+
+class PoolsTest(RecordedTest):
+    def pools(self, **options):
+        pools = Pools(**options)
+        self.addCleanup(pools.close)
+        client = Resuming([pools.address(f"coordinator{number}") for number in TWO])
+        self.addCleanup(client.close)
+        return pools, client
+
+    @contextlib.contextmanager
+    def load(self, client, what):
+        """Four streams at a time, all of whose texts are checked, while the body runs. Gives a
+        function that waits until some more texts have come."""
+        stop, problems, served = threading.Event(), [], []
+
+        def ask(seed):
+            while not stop.is_set():
+                problems.extend(client.problems(client.generate(seed), self.texts[seed]))
+                served.append(seed)
+
+        def await_more(count=6):
+            goal = len(served) + count
+            live_cluster.await_true(lambda: len(served) >= goal, f"{count} more texts")
+        threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(5, 9)]
+        for thread in threads:
+            thread.start()
+        try:
+            await_more()
+            yield await_more
+            await_more()
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        print(f"{what}: {len(served)} texts, {client.resumptions} resumed, longest gap "
+              f"{1e3 * client.longest_gap:.0f} ms")
+        self.assertEqual(problems, [])
+
+    def test_verifiers_die_in_turn(self):
+        pools, client = self.pools()
+        with self.load(client, "verifiers killed") as await_more:
+            for number in TWO:
+                pools.process(f"verifier{number}").kill()
+                pools.process(f"verifier{number}").wait()
+                await_more()
+                pools.restart(f"verifier{number}")
+                for coordinator in ("coordinator", "coordinator2"):
+                    live_cluster.await_true(
+                        lambda c=coordinator: pools.replicas_ready(c) == 6, "it is back")
+        self.assertEqual(client.resumptions, 0, "a coordinator moves its texts by itself")
+
+    def test_a_node_loses_power(self):
+        """No packet comes from the first verifier, and no reset."""
+        pools, client = self.pools(relayed=True, settings=("peer_keepalive_ms=500",))
+        with self.load(client, "power lost") as await_more:
+            pools.relay.stall()
+            await_more(12)
+            pools.relay.go_on()
+            await_more()
+        self.assertEqual(client.resumptions, 0)
+
+    def test_a_verifier_drains(self):
+        """SIGTERM: it ends as soon as its sessions have moved, at the ends of their rounds."""
+        pools, client = self.pools()
+        with self.load(client, "verifier drained") as await_more:
+            process = pools.process("verifier")
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(timeout=60), 0)
+            print(f"a verifier under load drained within {time.monotonic() - began:.1f} s")
+            await_more()
+        self.assertEqual(client.resumptions, 0)
+
+    def test_replicas_of_a_drafter_flap(self):
+        pools, client = self.pools()
+        with self.load(client, "drafters flap") as await_more:
+            for _ in range(3):
+                for number in TWO:
+                    pools.process(f"lookup{number}").kill()
+                    pools.process(f"lookup{number}").wait()
+                await_more(3)
+                for number in TWO:
+                    pools.restart(f"lookup{number}")
+                await_more(3)
+        self.assertEqual(client.resumptions, 0)
+
+    def test_texts_spread_over_the_verifiers_and_end(self):
+        pools, client = self.pools()
+        seen = set()
+
+        def look(_):
+            seen.update(address for coordinator in ("coordinator", "coordinator2")
+                        for address, count in pools.sessions(coordinator, "verifier").items()
+                        if count)
+        threads = [threading.Thread(target=client.generate, args=(seed, 160, look))
+                   for seed in range(5, 9)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(seen, {pools.address("verifier"), pools.address("verifier2")})
+        for coordinator in ("coordinator", "coordinator2"):
+            for peer in ("verifier", "lookup", "bigram"):
+                live_cluster.await_true(
+                    lambda c=coordinator, p=peer: set(pools.sessions(c, p).values()) == {0},
+                    "no session is left")
+
+    def test_a_rolling_upgrade_fails_no_request(self):
+        pools, client = self.pools()
+        with self.load(client, "rolling upgrade") as await_more:
+            for name in ("lookup", "bigram", "verifier", "coordinator"):
+                for number in TWO:
+                    service = name + number
+                    pools.process(service).send_signal(signal.SIGTERM)
+                    self.assertEqual(pools.process(service).wait(timeout=60), 0, service)
+                    pools.restart(service)
+                    pools.await_serving(service)
+                    for coordinator in ("coordinator", "coordinator2"):
+                        live_cluster.await_true(
+                            lambda c=coordinator: pools.replicas_ready(c) == 6, "all are ready")
+                    await_more(3)
+
+    def test_a_name_has_the_verifiers_addresses(self):
+        services = Services()
+        self.addCleanup(services.close)
+        port = live_cluster.free_port()
+        services.start_service(
+            "verifier", f'engine {{ model: "{CHAR_MODEL}" threads: 1 }}',
+            (f"server.listen=127.0.0.1:{port}",))
+        services.start_service("coordinator", f'model: "{CHAR_MODEL}" '
+                                              f'verifier: "dns:localhost:{port}"')
+        services.await_serving("coordinator")
+        client = Client(services.address("coordinator"))
+        self.addCleanup(client.close)
+        self.assert_unharmed(client.generate(seed=5))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
