@@ -189,7 +189,7 @@ TEST_F(PooledEndpointsTest, APoolCanDoWhatAllItsReplicasCan) {
   EXPECT_EQ(verifier_pool_.info()->max_context, 500);
   EXPECT_EQ(verifier_pool_.info()->max_tree_nodes, 16);
   EXPECT_EQ(verifier_pool_.info()->ring.id, 0u);
-  // One that has other weights is not used.
+  // A replica with other weights is not used.
   verifiers_["b"].info->model.weights_fingerprint = 5;
   EXPECT_EQ(verifier_pool_.info()->max_tree_nodes, 64);
 }
