@@ -50,6 +50,8 @@ NOT_RUN = {
     "build/release/bin/espalier serve --model qwen3-8b": "needs a GPU and the model",
     "build/release/bin/espalier-node": "needs a GPU",
     "cmake ": "builds; CI does that",
+    "espalier generate --address HOST_A": "needs two servers; resume_test has them",
+    "deploy/examples/resume/complete.py": "needs two servers; resume_test has them",
 }
 # Blocks of files, by their first line, and the name that the document gives the file.
 FILES = {"verifier { model: \"deploy/models/nanogpt-char\" threads: 2 }": "my.textproto"}

@@ -131,16 +131,23 @@ TEST(NodeConfigTest, NamesTheFieldThatIsWrong) {
     for (const std::string& set : sets) args.insert(args.end(), {"--set", set});
     return RunToEnd(args, folder + "/log");
   };
+  const std::string listen = absl::StrCat("=unix:", folder, "/socket");
+  const std::string verifier = "verifier.server.listen" + listen;
+  const std::string drafter = "drafters.0.server.listen" + listen;
   const std::string model = "verifier.engine.model=" + WideModelFolder();
   const Finished unknown = run({"drafter.engine.name=x"});
   EXPECT_EQ(unknown.status, 2);
   EXPECT_THAT(unknown.output, HasSubstr("drafter"));
-  const Finished unnamed = run({model, "drafters.0.engine.type=eagle"});
+  const Finished nowhere = run({model, verifier, "drafters.0.engine.name=x"});
+  EXPECT_EQ(nowhere.status, 2);
+  EXPECT_THAT(nowhere.output, HasSubstr("drafters.0.server.listen is empty"));
+  const Finished unnamed =
+      run({model, verifier, drafter, "drafters.0.engine.type=eagle"});
   EXPECT_EQ(unnamed.status, 2);
   EXPECT_THAT(unnamed.output, HasSubstr("engine.name"));
   const Finished device =
-      run({model, "verifier.engine.device=tpu", "drafters.0.engine.type=eagle",
-           "drafters.0.engine.name=x"});
+      run({model, verifier, drafter, "verifier.engine.device=tpu",
+           "drafters.0.engine.type=eagle", "drafters.0.engine.name=x"});
   EXPECT_EQ(device.status, 2);
   EXPECT_THAT(device.output, HasSubstr("unknown device \"tpu\""));
   std::filesystem::remove_all(folder);

@@ -46,6 +46,12 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> Listen(
        }});
 }
 
+absl::Status InField(absl::string_view field, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(field, ".", status.message()));
+}
+
 // The gates of the verifier and of the drafters, whose listeners are checked.
 absl::StatusOr<std::vector<std::shared_ptr<AccessGate>>> OpenGates(
     const v1::NodeConfig& config) {
@@ -56,9 +62,10 @@ absl::StatusOr<std::vector<std::shared_ptr<AccessGate>>> OpenGates(
                          service.server(), service.token_file())));
     return ServerRunner::CanListen(service.server(), *gates.back());
   };
-  RETURN_IF_ERROR(open(config.verifier()));
-  for (const v1::DrafterConfig& drafter : config.drafters()) {
-    RETURN_IF_ERROR(open(drafter));
+  RETURN_IF_ERROR(InField("verifier", open(config.verifier())));
+  for (int i = 0; i < config.drafters_size(); ++i) {
+    RETURN_IF_ERROR(
+        InField(absl::StrCat("drafters.", i), open(config.drafters(i))));
   }
   return gates;
 }

@@ -4,6 +4,7 @@
 
 #include <openssl/ssl.h>
 
+#include <csignal>
 #include <cstdint>
 #include <string>
 
@@ -18,6 +19,7 @@ class TlsClient {
             const std::string& own_certificate_file = "",
             const std::string& own_key_file = "")
       : context_(SSL_CTX_new(TLS_client_method())) {
+    signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that are closed
     SSL_CTX_load_verify_locations(context_, ca_file.c_str(), nullptr);
     SSL_CTX_set_verify(context_, SSL_VERIFY_PEER, nullptr);
     if (!own_certificate_file.empty()) {

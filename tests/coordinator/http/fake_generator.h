@@ -56,6 +56,7 @@ class FakeGenerator final : public Generator {
     summary.mutable_usage()->set_cached_tokens(3);
     v1::SpecStats& stats = *summary.mutable_spec_stats();
     stats.set_num_spec_steps(2);
+    stats.set_mean_acceptance_length(2);
     stats.set_num_draft_tokens(6);
     stats.set_num_accepted_draft_tokens(2);
     v1::DrafterStats& drafter = *stats.add_drafters();
