@@ -47,7 +47,7 @@ def main():
         prompts.write_text("".join(json.dumps({"id": text, "chat": text}) + "\n"
                                    for text in TEXTS))
         with sessions.served(folder, ["--http-listen", "127.0.0.1:0", *flags]) as address:
-            url = re.search(r"http://[^/\s]+", (folder / "serve.log").read_text())[0]
+            url = re.search(r"OpenAI's API: (http://[^/]+)", (folder / "serve.log").read_text())[1]
             ways = {"gRPC": ("--address", address), "HTTP": ("--http", url)}
             for _ in range(options.rounds):
                 for part, shape in PARTS.items():

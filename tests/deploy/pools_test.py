@@ -206,8 +206,9 @@ class PoolsTest(RecordedTest):
             seen.update(address for coordinator in ("coordinator", "coordinator2")
                         for address, count in pools.sessions(coordinator, "verifier").items()
                         if count)
+        # Six for each coordinator: four of the same prompt are the most for one verifier.
         threads = [threading.Thread(target=client.generate, args=(seed, 160, look))
-                   for seed in range(5, 9)]
+                   for seed in range(12)]
         for thread in threads:
             thread.start()
         for thread in threads:
