@@ -36,6 +36,20 @@ absl::Status ReadFields(const Json& body, absl::Span<const FieldTable> tables,
   return absl::OkStatus();
 }
 
+void NameMessages(int first, const std::string& path, ApiRequest& out) {
+  const int messages = out.generate.chat().messages_size();
+  for (int i = first; i < messages; ++i) {
+    out.names.emplace_back(absl::StrCat("chat.messages[", i, "]"), path);
+  }
+}
+
+void NameLastMessage(absl::string_view field, ApiRequest& out) {
+  const int last = out.generate.chat().messages_size() - 1;
+  out.names.emplace_back(absl::StrCat("chat.messages[", last, "].content"),
+                         field);
+  NameMessages(last, std::string(field), out);
+}
+
 absl::Status Accept(absl::string_view, const Json&, ApiRequest&) {
   return absl::OkStatus();
 }

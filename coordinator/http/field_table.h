@@ -62,6 +62,12 @@ using FieldTable = absl::Span<const Field>;
 absl::Status ReadFields(const Json& body, absl::Span<const FieldTable> tables,
                         ApiRequest& out);
 
+// Errors of our own API about the chat's messages from `first` on name the
+// client's field `path`, which they come from.
+void NameMessages(int first, const std::string& path, ApiRequest& out);
+// As NameMessages, for a field that is the text of the chat's last message.
+void NameLastMessage(absl::string_view field, ApiRequest& out);
+
 // A row's function for a field that changes nothing here.
 absl::Status Accept(absl::string_view name, const Json& value, ApiRequest& out);
 

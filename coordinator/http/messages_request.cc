@@ -143,8 +143,10 @@ absl::Status MessageList(absl::string_view name, const Json& value,
                          ApiRequest& out) {
   RETURN_IF_ERROR(CheckMessageList(name, value));
   for (size_t i = 0; i < value.size(); ++i) {
-    RETURN_IF_ERROR(
-        AddMessage(Item(name, i), value[i], *out.generate.mutable_chat()));
+    v1::Chat& chat = *out.generate.mutable_chat();
+    const int first = chat.messages_size();
+    RETURN_IF_ERROR(AddMessage(Item(name, i), value[i], chat));
+    NameMessages(first, Item(name, i), out);
   }
   const Json* role = Find(value.back(), "role");
   if (role == nullptr || *role != "assistant") return absl::OkStatus();
@@ -293,6 +295,7 @@ absl::Status AddSystem(const Json& body, ApiRequest& out) {
   v1::ChatMessage& message = *out.generate.mutable_chat()->add_messages();
   message.set_role("system");
   ASSIGN_OR_RETURN(*message.mutable_content(), BlockText("system", *system));
+  NameLastMessage("system", out);
   return absl::OkStatus();
 }
 

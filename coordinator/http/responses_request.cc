@@ -83,11 +83,14 @@ absl::Status Input(absl::string_view name, const Json& value, ApiRequest& out) {
     v1::ChatMessage& message = *chat.add_messages();
     message.set_role("user");
     message.set_content(value.get<std::string>());
+    NameLastMessage(name, out);
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckMessageList(name, value));
   for (size_t i = 0; i < value.size(); ++i) {
+    const int first = chat.messages_size();
     RETURN_IF_ERROR(AddItem(Item(name, i), value[i], chat));
+    NameMessages(first, Item(name, i), out);
   }
   return absl::OkStatus();
 }
@@ -208,6 +211,7 @@ absl::Status AddInstructions(const Json& body, ApiRequest& out) {
   message.set_role("system");
   ASSIGN_OR_RETURN(*message.mutable_content(),
                    ReadText("instructions", *instructions));
+  NameLastMessage("instructions", out);
   return absl::OkStatus();
 }
 

@@ -94,6 +94,28 @@ TEST(MessagesTest, FieldsAreRefusedByName) {
             "tool_choice.disable_parallel_tool_use");
 }
 
+// The system's text is the first message of the chat, and a turn with two
+// results of tools is two.
+TEST(MessagesTest, ErrorsOfOurOwnApiNameWhatTheClientHasSent) {
+  const auto api = Read(R"({"max_tokens": 1, "system": "s", "messages": [
+      {"role": "user", "content": "a"},
+      {"role": "assistant", "content": [
+          {"type": "tool_use", "id": "1", "name": "f", "input": {}}]},
+      {"role": "user", "content": [
+          {"type": "tool_result", "tool_use_id": "1", "content": "x"},
+          {"type": "text", "text": "b"}]}]})");
+  ASSERT_TRUE(api.ok()) << api.status();
+  ASSERT_EQ(api->generate.chat().messages_size(), 5);
+  const auto name_of = [&](const std::string& field) {
+    return FieldOf(WithClientNames(FieldError(field, "is wrong"), api->names));
+  };
+  EXPECT_EQ(name_of("chat.messages[0].content"), "system");
+  EXPECT_EQ(name_of("chat.messages[1].content"), "messages[0].content");
+  EXPECT_EQ(name_of("chat.messages[2].tool_calls"), "messages[1].tool_calls");
+  EXPECT_EQ(name_of("chat.messages[3].content"), "messages[2].content");
+  EXPECT_EQ(name_of("chat.messages[4].content"), "messages[2].content");
+}
+
 TEST(MessagesTest, ALastMessageOfTheAssistantIsContinued) {
   const auto api =
       ReadMessagesRequest(Json::parse(R"({"max_tokens": 1, "messages": [
