@@ -100,6 +100,7 @@ absl::StatusOr<Coordinator::Options> OptionsFromConfig(
     options.draft_timeout = absl::Milliseconds(config.draft_timeout_ms());
   }
   if (config.has_draft_ahead()) options.draft_ahead = config.draft_ahead();
+  options.log_requests = config.log_requests();
   if (config.has_max_nodes()) {
     RETURN_IF_ERROR(CheckLimit({"max_nodes", 0, 1024}, config.max_nodes()));
     options.defaults.max_nodes = config.max_nodes();

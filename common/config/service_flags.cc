@@ -11,6 +11,7 @@
 #include "common/config/closest_word.h"
 #include "common/config/load_config.h"
 #include "common/config/set_field.h"
+#include "common/obs/log.h"
 #include "google/protobuf/message.h"
 
 namespace espalier {
@@ -26,7 +27,7 @@ absl::Status Unknown(absl::string_view argument,
   if (lacks_value) {
     return absl::InvalidArgumentError(absl::StrCat(argument, " needs a value"));
   }
-  known.insert(known.end(), {"--help", "--version"});
+  known.insert(known.end(), {"--log-json", "--help", "--version"});
   const std::string name(argument.substr(0, argument.find('=')));
   const std::string hint = DidYouMean(name, known);
   return absl::InvalidArgumentError(absl::StrCat(
@@ -45,6 +46,8 @@ absl::StatusOr<ServiceFlags> ParseServiceFlags(
       flags.help = true;
     } else if (argument == "--version") {
       flags.version = true;
+    } else if (argument == "--log-json") {
+      flags.log_json = true;
     } else if ((argument == "--config" || argument == "--set") &&
                i + 1 < argc) {
       ++i;
@@ -72,10 +75,12 @@ std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
   if (status.ok() && flags->help) {
     std::cout << usage.program << ": " << usage.purpose
               << "\n\nusage: " << usage.program
-              << " [--config FILE] [--set path=value]...\n"
+              << " [--config FILE] [--set path=value]... [--log-json]\n"
               << "  --config FILE     configuration in protobuf text format\n"
               << "  --set path=value  one field, e.g. --set server.listen="
                  "unix:/tmp/s; wins over the file\n"
+              << "  --log-json        each event of the log is an object of "
+                 "JSON\n"
               << "  --version\n\nfields: "
               << FieldNames(*config.GetDescriptor())
               << " (see proto/espalier/v1/config.proto)\n";
@@ -85,6 +90,7 @@ std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
     std::cout << usage.program << " " << Version() << "\n";
     return 0;
   }
+  if (status.ok() && flags->log_json) LogAsJson();
   if (status.ok()) {
     status = LoadConfig(flags->config_file, flags->overrides, config);
   }

@@ -1,5 +1,5 @@
 // The command line of the three services and of `espalier serve`:
-//   [--config FILE] [--set path=value]... [--help] [--version]
+//   [--config FILE] [--set path=value]... [--log-json] [--help] [--version]
 #ifndef ESPALIER_COMMON_CONFIG_SERVICE_FLAGS_H_
 #define ESPALIER_COMMON_CONFIG_SERVICE_FLAGS_H_
 
@@ -21,6 +21,7 @@ inline constexpr int kExitUsage = 2;
 struct ServiceFlags {
   std::string config_file;             // empty: none
   std::vector<std::string> overrides;  // "path=value"
+  bool log_json = false;               // see LogAsJson
   bool help = false;
   bool version = false;
 };

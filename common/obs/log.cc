@@ -1,7 +1,13 @@
 #include "common/obs/log.h"
 
+#include <atomic>
 #include <memory>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
 #include "spdlog/logger.h"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_sinks.h"
@@ -9,28 +15,76 @@
 namespace espalier {
 namespace {
 
+std::atomic<bool> as_json = false;
+
 // Never destroyed: threads may log until the process is gone.
 spdlog::logger& Logger() {
   static spdlog::logger& logger = *[] {
     auto* made = new spdlog::logger(
         "espalier", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_formatter(std::make_unique<spdlog::pattern_formatter>(
-        "%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v", spdlog::pattern_time_type::utc));
+        "%v", spdlog::pattern_time_type::utc));
     return made;
   }();
   return logger;
 }
 
-void Write(spdlog::level::level_enum level, absl::string_view message) {
-  Logger().log(level, spdlog::string_view_t(message.data(), message.size()));
+std::string Now() {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(),
+                          absl::UTCTimeZone());
+}
+
+std::string TextLine(const char* level, absl::string_view message,
+                     const LogFields& fields) {
+  std::string line = absl::StrCat(Now(), " ", level, " ", message);
+  for (const LogField& field : fields) {
+    absl::StrAppend(&line, " ", field.name, "=");
+    if (const auto* text = std::get_if<std::string>(&field.value)) {
+      absl::StrAppend(&line, "\"", absl::CEscape(*text), "\"");
+    } else {
+      std::visit(
+          [&](const auto& value) {
+            if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
+              absl::StrAppend(&line, value);
+          },
+          field.value);
+    }
+  }
+  return line;
+}
+
+std::string JsonLine(const char* level, absl::string_view message,
+                     const LogFields& fields) {
+  nlohmann::ordered_json line = {
+      {"time", Now()}, {"level", level}, {"message", std::string(message)}};
+  for (const LogField& field : fields) {
+    std::visit([&](const auto& value) { line[field.name] = value; },
+               field.value);
+  }
+  return line.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                   nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void Write(spdlog::level::level_enum level, const char* name,
+           absl::string_view message, const LogFields& fields) {
+  const std::string line = as_json.load(std::memory_order_relaxed)
+                               ? JsonLine(name, message, fields)
+                               : TextLine(name, message, fields);
+  Logger().log(level, spdlog::string_view_t(line.data(), line.size()));
 }
 
 }  // namespace
 
-void LogInfo(absl::string_view message) { Write(spdlog::level::info, message); }
-void LogWarning(absl::string_view message) {
-  Write(spdlog::level::warn, message);
+void LogInfo(absl::string_view message, const LogFields& fields) {
+  Write(spdlog::level::info, "info", message, fields);
 }
-void LogError(absl::string_view message) { Write(spdlog::level::err, message); }
+void LogWarning(absl::string_view message, const LogFields& fields) {
+  Write(spdlog::level::warn, "warning", message, fields);
+}
+void LogError(absl::string_view message, const LogFields& fields) {
+  Write(spdlog::level::err, "error", message, fields);
+}
+
+void LogAsJson() { as_json = true; }
 
 }  // namespace espalier

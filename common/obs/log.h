@@ -3,13 +3,29 @@
 #ifndef ESPALIER_COMMON_OBS_LOG_H_
 #define ESPALIER_COMMON_OBS_LOG_H_
 
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
 #include "absl/strings/string_view.h"
 
 namespace espalier {
 
-void LogInfo(absl::string_view message);
-void LogWarning(absl::string_view message);
-void LogError(absl::string_view message);
+// A value of an event, beside its message: message name=value name="text".
+struct LogField {
+  std::string name;
+  std::variant<int64_t, double, std::string> value;
+};
+using LogFields = std::vector<LogField>;
+
+void LogInfo(absl::string_view message, const LogFields& fields = {});
+void LogWarning(absl::string_view message, const LogFields& fields = {});
+void LogError(absl::string_view message, const LogFields& fields = {});
+
+// Makes each further event an object of JSON: "time", "level", "message" and
+// its fields.
+void LogAsJson();
 
 }  // namespace espalier
 

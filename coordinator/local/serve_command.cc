@@ -10,6 +10,7 @@
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
+#include "common/obs/log.h"
 #include "common/rpc/listen_address.h"
 #include "common/rpc/server_runner.h"
 #include "common/rpc/shutdown_signals.h"
@@ -23,7 +24,7 @@ namespace {
 
 constexpr char kServeUsage[] =
     R"(Usage: espalier serve [--model PATH] [--device DEVICE] [--http-listen ADDRESS]
-                      [--config FILE] [--set path=value]...
+                      [--config FILE] [--set path=value]... [--log-json]
 
 Runs verifier, drafters and coordinator in one process. Without a configuration
 it serves the default model with prompt lookup and the model's own drafters, on
@@ -167,6 +168,7 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
     context.out << kServeUsage;
     return absl::OkStatus();
   }
+  if (flags.log_json) LogAsJson();
   ShutdownSignals signals;  // before any thread starts
   ASSIGN_OR_RETURN(v1::ServeConfig config,
                    LoadServeConfig({.config_file = flags.config_file,

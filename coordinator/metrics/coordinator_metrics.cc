@@ -22,24 +22,6 @@ constexpr const char* kRejectNames[kNumRejectReasons] = {
     "invalid",  "duplicate",     "queue_full", "kv_full",
     "draining", "verifier_down", "deadline"};
 
-const char* NameOf(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kUnspecified:
-      return "unspecified";
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kCancelled:
-      return "cancelled";
-    case FinishReason::kDeadline:
-      return "deadline";
-    case FinishReason::kError:
-      return "error";
-  }
-  return "unspecified";
-}
-
 prometheus::Histogram::BucketBoundaries FirstTokenSecondsBuckets() {
   return {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,
           .75,  1,    2.5, 5,   7.5, 10,  20,  40, 80};
@@ -154,6 +136,24 @@ prometheus::Histogram::BucketBoundaries AcceptedBuckets() {
 }
 
 }  // namespace
+
+const char* LabelOf(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kUnspecified:
+      return "unspecified";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kDeadline:
+      return "deadline";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "unspecified";
+}
 
 void SpecMetrics::Count(const Step& step) const {
   num_drafts.Increment();
@@ -364,7 +364,7 @@ void CoordinatorMetrics::CountRequest(absl::StatusCode code,
   if (counter == nullptr) {
     Labels labels = {{"model", model_}};
     labels["code"] = absl::StatusCodeToString(code);
-    labels["finish_reason"] = NameOf(reason);
+    labels["finish_reason"] = LabelOf(reason);
     counter = &AddCounter(registry_, {.name = "espalier_requests_total",
                                       .help = "Requests by how they ended",
                                       .labels = labels});

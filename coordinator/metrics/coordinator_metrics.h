@@ -109,6 +109,9 @@ struct StageMetrics {
   prometheus::Histogram& emit;
 };
 
+// Returns the reason's name in metrics and in the log.
+const char* LabelOf(FinishReason reason);
+
 // Counts the target's features that sessions hold for their drafters.
 struct FeatureMetrics {
   prometheus::Gauge& held_bytes;

@@ -237,6 +237,7 @@ void Coordinator::Open(Arrival arrival, RequestPlan plan) {
         .verifier_retry = options_.verifier_retry,
         .draft_timeout = options_.draft_timeout,
         .draft_ahead = options_.draft_ahead,
+        .log_requests = options_.log_requests,
         .feature_budget = &feature_budget_,
         .retry_after = options_.retry_after,
         .retry_advice = &retry_advice_,

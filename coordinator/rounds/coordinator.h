@@ -71,7 +71,8 @@ class Coordinator {
     int64_t max_queued = 64;
     RequestDefaults defaults;
     absl::Duration draft_timeout = absl::Milliseconds(50);
-    bool draft_ahead = true;  // where drafters would be idle
+    bool draft_ahead = true;    // where drafters would be idle
+    bool log_requests = false;  // those without a traceparent, too
     // For WarmUp; empty: none.
     std::vector<TokenId> warm_up_text;
     absl::Duration warm_up_limit = absl::Seconds(2);

@@ -1,12 +1,14 @@
 #include "coordinator/rounds/generation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/obs/log.h"
 #include "common/spec/request_errors.h"
+#include "coordinator/metrics/coordinator_metrics.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -217,25 +219,35 @@ void Generation::Finish(absl::Status status, FinishReason reason) {
       recorder_.Finish(scope_.Now(), status, reason, round_);
   report.output = options_.output;
   report.last_text = session_.FlushText();
-  LogTrace(status, report);
+  LogEnd(status, report);
   options_.sink->OnFinish(status, report);
   std::move(options_.on_finished)(status);
 }
 
-// For clients that trace their requests.
-void Generation::LogTrace(const absl::Status& status,
-                          const GenerationReport& report) const {
-  const std::string& traceparent = options_.plan.session.traceparent;
-  if (traceparent.empty()) return;
-  LogInfo(absl::StrCat(
-      "traceparent ", traceparent, " request \"", options_.plan.request_id,
-      "\" output ", report.output, ": ",
-      absl::StatusCodeToString(status.code()), ", ", report.usage.prompt_tokens,
-      " + ", report.usage.completion_tokens, " tokens, ",
-      report.spec.num_spec_steps, " verifications, queue ",
-      absl::FormatDuration(report.timing.queue), ", first token ",
-      absl::FormatDuration(report.timing.time_to_first_token), ", total ",
-      absl::FormatDuration(report.timing.total)));
+void Generation::LogEnd(const absl::Status& status,
+                        const GenerationReport& report) const {
+  const RequestPlan& plan = options_.plan;
+  const std::string& traceparent = plan.session.traceparent;
+  if (!options_.log_requests && traceparent.empty()) return;
+  const auto ms = [](absl::Duration time) {
+    return std::round(absl::ToDoubleMicroseconds(time)) / 1000;
+  };
+  LogFields fields = {
+      {"request_id", plan.request_id},
+      {"output", report.output},
+      {"tenant", plan.tenant},
+      {"code", absl::StatusCodeToString(status.code())},
+      {"finish", std::string(LabelOf(report.finish_reason))},
+      {"prompt_tokens", report.usage.prompt_tokens},
+      {"cached_tokens", report.usage.cached_tokens},
+      {"tokens", report.usage.completion_tokens},
+      {"verifications", report.spec.num_spec_steps},
+      {"tau", std::round(report.spec.mean_acceptance_length() * 100) / 100},
+      {"queue_ms", ms(report.timing.queue)},
+      {"first_token_ms", ms(report.timing.time_to_first_token)},
+      {"total_ms", ms(report.timing.total)}};
+  if (!traceparent.empty()) fields.push_back({"traceparent", traceparent});
+  LogInfo("request", fields);
 }
 
 }  // namespace espalier::coordinator

@@ -38,7 +38,8 @@ class Generation {
     VerifierRetry verifier_retry;
     absl::Duration draft_timeout;
     bool draft_ahead;
-    bool explores = false;  // see DecodeRound
+    bool log_requests = false;  // see Coordinator::Options
+    bool explores = false;      // see DecodeRound
     FeatureBudget* feature_budget;
     absl::Duration retry_after;  // advice while the verifier is away
     RetryAdvice* retry_advice;   // if it has no room
@@ -76,8 +77,7 @@ class Generation {
   void OnNoLongerFits(const absl::Status& status);
   void OnDeadlineNear();
   void OnDeadline();
-  void LogTrace(const absl::Status& status,
-                const GenerationReport& report) const;
+  void LogEnd(const absl::Status& status, const GenerationReport& report) const;
 
   Options options_;
   ExecutorScope scope_;

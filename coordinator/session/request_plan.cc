@@ -278,6 +278,7 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
   RETURN_IF_ERROR(PlanResumption(request, plan));
   plan.session.traceparent = std::move(request.traceparent);
   plan.request_id = std::move(request.request_id);
+  plan.tenant = std::move(request.tenant);
   plan.session.new_text = std::move(request.new_text);
   return plan;
 }

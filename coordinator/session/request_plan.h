@@ -41,6 +41,7 @@ struct RequestPlan {
   const MergePolicy* policy = nullptr;  // null for plain decoding
   std::string rule;
   std::string request_id = {};
+  std::string tenant = {};  // GenerationRequest::tenant
   // SessionParams::resumed of each output; empty: nothing is resumed.
   std::vector<ResumedOutput> resumed = {};
   uint64_t origin = 0;  // OutputPiece::origin

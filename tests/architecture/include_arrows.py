@@ -16,7 +16,7 @@ ARROWS = {
     "common/json": ["common/base"],
     "common/spec": ["common/base"],
     "common/obs": [],
-    "common/config": ["common/base"],
+    "common/config": ["common/base", "common/obs"],
     "common/tls": ["common/base", "common/obs"],
     "common/http": ["common/base", "common/obs", "common/tls"],
     "common/tokenizer": ["common/base", "common/json", "common/spec"],

@@ -241,6 +241,9 @@ class HttpTest(unittest.TestCase):
         for service in ("coordinator", "verifier"):
             live_cluster.await_true(lambda name=service: TRACE in self.served.log(name),
                                     f"the trace is in the log of the {service}")
+        line = next(line for line in self.served.log("coordinator").splitlines()
+                    if TRACE in line)
+        self.assertRegex(line, r' info request request_id=".*tokens=2 .*first_token_ms=')
 
     def test_a_message_of_the_assistant_is_continued(self):
         ask = [{"role": "user", "content": "Count to nine."}]

@@ -9,6 +9,7 @@ import time
 import unittest
 
 from live_cluster import CHAR_MODEL, REPO, Services
+from relay import Relay
 
 sys.path.insert(0, str(REPO / "deploy/examples/resume"))
 import complete  # noqa: E402  (the example is no package)
@@ -20,9 +21,12 @@ class ResumeTest(unittest.TestCase):
         cls.services = Services()
         cls.services.start_service("verifier", f'engine {{ model: "{CHAR_MODEL}" threads: 1 }}')
         cls.services.await_serving("verifier")
+        # A round takes some milliseconds, so that a text is still on its way when its server ends.
+        relay = Relay(f"{cls.services.folder}/verifier.relay", f"{cls.services.folder}/verifier.sock")
+        relay.latency_s = 0.002
         for name in ("coordinator", "coordinator2"):
             cls.services.start_service(
-                name, f'model: "{CHAR_MODEL}" verifier: "{cls.services.address("verifier")}" '
+                name, f'model: "{CHAR_MODEL}" verifier: "{relay.address}" '
                       f'http_listen: "127.0.0.1:0"', ("server.drain_seconds=0",))
             cls.services.await_serving(name)
 

@@ -33,6 +33,8 @@ TEST(ParseServiceFlags, TakesBothSpellings) {
   EXPECT_EQ(flags->config_file, "a");
   EXPECT_THAT(flags->overrides, ElementsAre("b=c", "d=e=f"));
   EXPECT_EQ(Parse({"--config=x"})->config_file, "x");
+  EXPECT_FALSE(flags->log_json);
+  EXPECT_TRUE(Parse({"--log-json"})->log_json);
 }
 
 TEST(ParseServiceFlags, RefusesWhatItDoesNotKnow) {
@@ -52,7 +54,7 @@ TEST(ParseServiceFlags, SaysWhatMayHaveBeenMeant) {
   };
   EXPECT_EQ(problem("--confg=a", {}),
             "unknown argument \"--confg=a\"; did you mean --config? Known: "
-            "--config, --set, --help, --version");
+            "--config, --set, --log-json, --help, --version");
   EXPECT_THAT(problem("--modle", {"--model"}),
               HasSubstr("did you mean --model? Known: --model, --config"));
   EXPECT_EQ(problem("--model", {"--model"}), "--model needs a value");
