@@ -9,9 +9,8 @@
 namespace espalier {
 namespace {
 
-const LogFields kFields = {{"request_id", "a \"b\"\n\xff"},
-                           {"tokens", int64_t{12}},
-                           {"tau", 2.5}};
+const LogFields kFields = {
+    {"request_id", "a \"b\"\n\xff"}, {"tokens", int64_t{12}}, {"tau", 2.5}};
 
 // Returns what `log` writes to stderr.
 template <typename Log>
@@ -28,8 +27,9 @@ TEST(LogTest, AnEventIsALineOfTextOrAnObject) {
                   "20[-0-9]+T[:0-9]+\\.[0-9]+Z warning request "
                   "request_id=\"a \\\\\"b\\\\\"\\\\n\\\\377\" tokens=12 "
                   "tau=2\\.5\n"));
-  EXPECT_THAT(Written([] { LogInfo("ready"); }),
-              testing::MatchesRegex("20[-0-9]+T[:0-9]+\\.[0-9]+Z info ready\n"));
+  EXPECT_THAT(
+      Written([] { LogInfo("ready"); }),
+      testing::MatchesRegex("20[-0-9]+T[:0-9]+\\.[0-9]+Z info ready\n"));
   LogAsJson();
   const std::string line = Written([] { LogError("request", kFields); });
   const auto event = nlohmann::json::parse(line);
