@@ -73,6 +73,21 @@ class ServerStreamsTest : public testing::Test {
     return request;
   }
 
+  // Serves another drafter, to which stub_ leads from then on.
+  absl::StatusOr<std::unique_ptr<ServerRunner>> Serve(
+      drafter::DrafterService& service) {
+    v1::ServerConfig config;
+    config.add_listen("127.0.0.1:0");
+    auto runner = ServerRunner::Start(
+        {.config = config,
+         .services = {{"espalier.v1.Drafter", &service}},
+         .registry = std::make_shared<prometheus::Registry>()});
+    if (runner.ok()) {
+      stub_ = v1::Drafter::NewStub(NewPeerChannel((*runner)->addresses()[0]));
+    }
+    return runner;
+  }
+
   // Returns the status of a stream that is expected to end after `first`.
   grpc::Status EndAfter(const v1::DraftRequest& first) {
     grpc::ClientContext context;
@@ -333,14 +348,8 @@ TEST_F(ServerStreamsTest, WhoDoesNotShowTheTokenIsNotServed) {
   const auto gate = AccessGate::Open({.token_file = file});
   ASSERT_TRUE(gate.ok()) << gate.status();
   drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
-  v1::ServerConfig config;
-  config.add_listen("127.0.0.1:0");
-  auto runner = ServerRunner::Start(
-      {.config = config,
-       .services = {{"espalier.v1.Drafter", &service}},
-       .registry = std::make_shared<prometheus::Registry>()});
+  const auto runner = Serve(service);
   ASSERT_TRUE(runner.ok()) << runner.status();
-  stub_ = v1::Drafter::NewStub(NewPeerChannel((*runner)->addresses()[0]));
   EXPECT_EQ(EndAfter(Hello()).error_code(), grpc::StatusCode::UNAUTHENTICATED);
   for (const char* wrong : {"0123456789abcdeF", "0123456789abcdef0"}) {
     Client client;
@@ -367,14 +376,8 @@ TEST_F(ServerStreamsTest, ACredentialThatIsRevokedEndsItsStream) {
   const auto gate = AccessGate::Open({.roles_file = file});
   ASSERT_TRUE(gate.ok()) << gate.status();
   drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
-  v1::ServerConfig config;
-  config.add_listen("127.0.0.1:0");
-  auto runner = ServerRunner::Start(
-      {.config = config,
-       .services = {{"espalier.v1.Drafter", &service}},
-       .registry = std::make_shared<prometheus::Registry>()});
+  const auto runner = Serve(service);
   ASSERT_TRUE(runner.ok()) << runner.status();
-  stub_ = v1::Drafter::NewStub(NewPeerChannel((*runner)->addresses()[0]));
   Client client;
   AccessToken("0123456789abcdef").ShowOn(*client.context);
   client.stream = stub_->Draft(client.context.get());
@@ -448,14 +451,8 @@ class BrokenEngine final : public DraftEndpoint {
 TEST_F(ServerStreamsTest, ExceptionsAndForgottenAnswersBecomeInternal) {
   BrokenEngine engine;
   drafter::DrafterService service(engine, TestDrafterInfo());
-  v1::ServerConfig config;
-  config.add_listen("127.0.0.1:0");
-  auto runner = ServerRunner::Start(
-      {.config = config,
-       .services = {{"espalier.v1.Drafter", &service}},
-       .registry = std::make_shared<prometheus::Registry>()});
+  const auto runner = Serve(service);
   ASSERT_TRUE(runner.ok()) << runner.status();
-  stub_ = v1::Drafter::NewStub(NewPeerChannel((*runner)->addresses()[0]));
   Client client = OpenWithHello();
   ExpectFailure(client.Ask(Propose(2, 1)), 2, absl::StatusCode::kInternal);
   ExpectFailure(client.Ask(Propose(3, 2)), 3, absl::StatusCode::kInternal);
