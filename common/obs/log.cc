@@ -22,8 +22,7 @@ spdlog::logger& Logger() {
   static spdlog::logger& logger = *[] {
     auto* made = new spdlog::logger(
         "espalier", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_formatter(std::make_unique<spdlog::pattern_formatter>(
-        "%v", spdlog::pattern_time_type::utc));
+    made->set_formatter(std::make_unique<spdlog::pattern_formatter>("%v"));
     return made;
   }();
   return logger;
@@ -34,21 +33,19 @@ std::string Now() {
                           absl::UTCTimeZone());
 }
 
+struct Shown {
+  std::string operator()(const std::string& text) const {
+    return absl::StrCat("\"", absl::CEscape(text), "\"");
+  }
+  std::string operator()(auto number) const { return absl::StrCat(number); }
+};
+
 std::string TextLine(const char* level, absl::string_view message,
                      const LogFields& fields) {
   std::string line = absl::StrCat(Now(), " ", level, " ", message);
   for (const LogField& field : fields) {
-    absl::StrAppend(&line, " ", field.name, "=");
-    if (const auto* text = std::get_if<std::string>(&field.value)) {
-      absl::StrAppend(&line, "\"", absl::CEscape(*text), "\"");
-    } else {
-      std::visit(
-          [&](const auto& value) {
-            if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
-              absl::StrAppend(&line, value);
-          },
-          field.value);
-    }
+    absl::StrAppend(&line, " ", field.name, "=",
+                    std::visit(Shown(), field.value));
   }
   return line;
 }
