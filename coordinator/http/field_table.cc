@@ -50,6 +50,13 @@ void NameLastMessage(absl::string_view field, ApiRequest& out) {
   NameMessages(last, std::string(field), out);
 }
 
+absl::Status FollowModel(absl::string_view name, const Json& value,
+                         ApiRequest& out) {
+  ASSIGN_OR_RETURN(const std::string model, ReadText(name, value));
+  out.generate.set_model(model);
+  return absl::OkStatus();
+}
+
 absl::Status Accept(absl::string_view, const Json&, ApiRequest&) {
   return absl::OkStatus();
 }

@@ -68,6 +68,10 @@ void NameMessages(int first, const std::string& path, ApiRequest& out);
 // As NameMessages, for a field that is the text of the chat's last message.
 void NameLastMessage(absl::string_view field, ApiRequest& out);
 
+// A row's function for `model`.
+absl::Status FollowModel(absl::string_view name, const Json& value,
+                         ApiRequest& out);
+
 // A row's function for a field that changes nothing here.
 absl::Status Accept(absl::string_view name, const Json& value, ApiRequest& out);
 

@@ -52,12 +52,6 @@ absl::Status SetTexts(absl::string_view name, const Json& value,
   return absl::OkStatus();
 }
 
-absl::Status Model(absl::string_view name, const Json& value, ApiRequest& out) {
-  ASSIGN_OR_RETURN(const std::string model, ReadText(name, value));
-  out.generate.set_model(model);
-  return absl::OkStatus();
-}
-
 absl::Status TopK(absl::string_view name, const Json& value, ApiRequest& out) {
   ASSIGN_OR_RETURN(const int64_t k, ReadInteger(name, value, -1, kMaxUint32));
   out.generate.set_top_k(static_cast<uint32_t>(std::max<int64_t>(k, 0)));
@@ -201,7 +195,7 @@ absl::Status SkipSpecialTokens(absl::string_view name, const Json& value,
 }
 
 constexpr Field kGenerationFields[] = {
-    {"model", Model, "the name of the served model, or absent"},
+    {"model", FollowModel, "the name of the served model, or absent"},
     {"temperature", SetFloat<&Request::set_temperature>,
      "0 .. 100, default 1; below 0.01 as vLLM has it"},
     {"top_p", SetFloat<&Request::set_top_p>, "as in our own API"},

@@ -11,12 +11,6 @@
 namespace espalier::coordinator {
 namespace {
 
-absl::Status Model(absl::string_view name, const Json& value, ApiRequest& out) {
-  ASSIGN_OR_RETURN(const std::string model, ReadText(name, value));
-  out.generate.set_model(model);
-  return absl::OkStatus();
-}
-
 absl::Status Prompt(absl::string_view name, const Json& value,
                     ApiRequest& out) {
   ASSIGN_OR_RETURN(const std::string prompt, ReadText(name, value));
@@ -46,7 +40,7 @@ absl::Status SpecialTokens(absl::string_view name, const Json& value,
 }
 
 constexpr Field kModelField[] = {
-    {"model", Model, "the name of the served model, or absent"}};
+    {"model", FollowModel, "the name of the served model, or absent"}};
 constexpr Field kTokenizeFields[] = {
     {"prompt", Prompt, "a text; or messages"},
     {"return_token_strs", ReturnTexts, "true: the tokens as texts, too"},
