@@ -71,14 +71,21 @@ def copy_changes(source, copy):
                 path.unlink()
 
 
+def werror():
+    """As the build beside it, whose objects ccache has; without ccache, OFF."""
+    return os.environ.get("ESPALIER_WERROR", "OFF") if shutil.which("ccache") else "OFF"
+
+
 class Tree:
     """The copy and its build."""
 
     def __init__(self, work):
         self.source = work / "source"
         self.build = self.source / "build" / "mutants"
+        prefix = pathlib.Path(__file__).with_name("without_werror.sh").resolve()
         self.environment = os.environ | {"CCACHE_BASEDIR": str(self.source),
-                                         "CCACHE_NOHASHDIR": "1"}
+                                         "CCACHE_NOHASHDIR": "1",
+                                         "CCACHE_PREFIX": str(prefix)}
 
     def run(self, *command):
         return subprocess.run(command, env=self.environment, text=True,
@@ -88,7 +95,7 @@ class Tree:
     def configure(self):
         return self.run("cmake", "--preset", "release", "-S", str(self.source),
                         "-B", str(self.build), "-DESPALIER_TORCH=OFF",
-                        "-DESPALIER_TESTS=ON")
+                        "-DESPALIER_TESTS=ON", f"-DESPALIER_WERROR={werror()}")
 
     def find(self, test):
         """The program of a test file, and the file unless it is a program."""

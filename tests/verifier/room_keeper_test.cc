@@ -36,7 +36,7 @@ class RoomKeeperTest : public ::testing::Test {
   }
   // Caches the tokens before the root.
   void Compute(Session& session) {
-    for (int64_t i = 1; i < std::ssize(session.tokens); ++i) {
+    while (model_.Length(session.cache) + 1 < std::ssize(session.tokens)) {
       const std::vector<TokenId> token = {3};
       const std::vector<int32_t> parent = {kPrefixParent};
       const SequenceRows row = {
@@ -80,9 +80,10 @@ TEST_F(RoomKeeperTest, TheYoungestGivesWayAndKeepsItsTokens) {
   Session& old = Open(1, 10);
   Session& young = Open(2, 10);
   keeper_.TakeRoom();
-  Compute(old);
   Compute(young);
-  old.tokens.resize(28, 3);
+  old.tokens.resize(30, 3);
+  Compute(old);
+  for (int node = 0; node < 5; ++node) old.job->request.tree.Add(0, node, -1);
   EXPECT_THAT(keeper_.TakeRoom(), ElementsAre(&old));
   EXPECT_FALSE(young.admitted);
   EXPECT_TRUE(young.was_preempted);
