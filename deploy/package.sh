@@ -34,8 +34,8 @@ done
 SOURCE_DATE_EPOCH=$(git -C "$repo" log -1 --format=%ct 2>/dev/null || date +%s)
 export SOURCE_DATE_EPOCH
 
-cmake -S "$repo" -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON \
-  -DESPALIER_TESTS=OFF -DESPALIER_TORCH=OFF -DESPALIER_NVCC=OFF >"$out/build.log"
+(cd "$repo" && cmake --preset release -B "$tree" \
+  -DESPALIER_TESTS=OFF -DESPALIER_TORCH=OFF -DESPALIER_NVCC=OFF) >"$out/build.log"
 cmake --build "$tree" -j "$(nproc)" --target "${programs[@]}" documents >>"$out/build.log" ||
   fail "the build failed: $out/build.log"
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$tree/CMakeCache.txt")

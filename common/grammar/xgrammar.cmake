@@ -92,6 +92,13 @@ foreach(name IN LISTS xgrammar_files)
 endforeach()
 
 file(GLOB_RECURSE ESPALIER_XGRAMMAR_SOURCES ${ESPALIER_XGRAMMAR}/cpp/*.cc)
+list(FILTER ESPALIER_XGRAMMAR_SOURCES EXCLUDE REGEX
+     "/(converter_ext/.*|json_schema_converter|lark_converter|regex_converter)\\.cc$")
+set(xgrammar_left_out ${CMAKE_CURRENT_LIST_DIR}/xgrammar_left_out.cc)
+list(APPEND ESPALIER_XGRAMMAR_SOURCES ${xgrammar_left_out})
+set_source_files_properties(${xgrammar_left_out} PROPERTIES
+    INCLUDE_DIRECTORIES ${ESPALIER_XGRAMMAR}/cpp
+    COMPILE_OPTIONS -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 foreach(name IN LISTS xgrammar_files)
   list(REMOVE_ITEM ESPALIER_XGRAMMAR_SOURCES ${ESPALIER_XGRAMMAR}/cpp/${name})
   list(APPEND ESPALIER_XGRAMMAR_SOURCES ${xgrammar_copy}/${name})
