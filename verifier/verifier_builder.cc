@@ -233,6 +233,7 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
       .max_batch_rows = batch_rows,
       .pass_costs = std::move(measured.costs),
       .pass_costs_are_doubtful = measured.is_doubtful,
+      .unlike_experts = std::move(measured.unlike),
       .shares_prefixes = prefix_bytes > 0,
       .max_feature_bytes = prefix_bytes / 2,
       .grammars =

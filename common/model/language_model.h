@@ -205,6 +205,10 @@ class LanguageModel {
   virtual absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) = 0;
 
+  // Returns how many experts of a mixture the last pass read, over all layers;
+  // 0: the model has none, or does not count them.
+  virtual int64_t experts_read() const { return 0; }
+
   // Leaves the hidden states of rows of the sequence's last pass, a path as of
   // Keep, which commits them next, at some of the pass's taps in the ring
   // (ModelOptions::feature_ring): as those of the positions from Length(cache)

@@ -74,11 +74,13 @@ TEST_F(MeasurePassCostsTest, GivesWhatEachRowCountTakes) {
 // Rows of a mixture that are alike go through the same experts.
 TEST(TokensToTime, DifferAsFarAsThereAreSoMany) {
   for (int64_t vocab : {64, 258, 32000, 151936, 262144}) {
-    const std::vector<TokenId> tokens = TokensToTime(64, vocab);
+    const std::vector<TokenId> tokens = TokensToTime(64, 64, vocab);
     EXPECT_EQ(std::set<TokenId>(tokens.begin(), tokens.end()).size(), 64u);
     EXPECT_LT(*std::max_element(tokens.begin(), tokens.end()), vocab);
   }
-  EXPECT_THAT(TokensToTime(3, 1), ElementsAre(0, 0, 0));
+  EXPECT_THAT(TokensToTime(3, 3, 1), ElementsAre(0, 0, 0));
+  EXPECT_THAT(TokensToTime(4, 1, 64), ElementsAre(0, 0, 0, 0));
+  EXPECT_EQ(TokensToTime(4, 2, 64)[2], 0);
 }
 
 // What a pass takes that reads so many milliseconds of each distinct token.

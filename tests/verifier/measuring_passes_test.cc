@@ -1,5 +1,8 @@
 #include "verifier/engine/measuring_passes.h"
 
+#include <memory>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -25,17 +28,21 @@ class MeasuringPassesTest : public ::testing::Test {
     model_.set_pass_hook([this](absl::Span<const SequenceRows> batch) {
       if (!failure_.ok()) return failure_;
       measured_.push_back(std::ssize(batch[0].tokens));
+      unlike_ =
+          std::set<TokenId>(batch[0].tokens.begin(), batch[0].tokens.end())
+              .size();
       executor_.MoveClock(measured_.back() * absl::Milliseconds(1));
       return absl::OkStatus();
     });
     measuring_.emplace(
         MeasuringPasses::Parts{model_, pass_, executor_, *rule_, metrics_},
-        CostUpkeep(costs_, 8),
+        CostUpkeep(costs_, 8), TreeRouting({{1, 2}, {8, 16}}),
         [this](const absl::Status& status) { lost_ = status; });
   }
 
   absl::Status failure_;
   std::vector<int64_t> measured_;  // rows of passes
+  size_t unlike_ = 0;              // rows of the last one
   absl::Status lost_;
   const PassCosts costs_ = {{1, absl::Milliseconds(5)},
                             {8, absl::Milliseconds(6)}};
@@ -104,6 +111,21 @@ TEST_F(MeasuringPassesTest, MeasuresBeforePassesOfTreesAlone) {
   EXPECT_THAT(measured_, IsEmpty());
   ASSERT_TRUE(measuring_->Before(trees).ok());
   EXPECT_THAT(measured_, ::testing::Not(IsEmpty()));
+}
+
+// A tree whose rows are routed alike is no reason to measure unlike rows.
+TEST_F(MeasuringPassesTest, RowsAreAsUnlikeAsThoseOfTrees) {
+  TokenTree tree = TokenTree::RootOnly(1);
+  for (int i = 0; i < 7; ++i) tree.Add(0, i, -1);
+  TargetPass::Output output = {.parts = {{.tree = &tree}},
+                               .uses = {DrawRequest{}}};
+  output.end = output.begin + absl::Seconds(1);
+  output.experts = 2;
+  measuring_->Observe(output);
+  measuring_->OnRequest();
+  executor_.AdvanceBy(absl::Milliseconds(101));
+  ASSERT_THAT(measured_, ::testing::Not(IsEmpty()));
+  EXPECT_EQ(unlike_, 1);
 }
 
 }  // namespace

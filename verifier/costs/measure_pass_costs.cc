@@ -45,6 +45,9 @@ class ScratchSequence {
     }
   }
 
+  // Returns what the last pass read of a mixture; 0: there are no experts.
+  int64_t experts_read() const { return model_.experts_read(); }
+
   // Times one pass over a root and its children, nothing kept.
   absl::StatusOr<absl::Duration> TimePass(int64_t rows, const Executor& clock) {
     const std::vector<TokenId> tokens = Tokens(rows);
@@ -62,7 +65,7 @@ class ScratchSequence {
 
  private:
   std::vector<TokenId> Tokens(int64_t rows) const {
-    return TokensToTime(rows, model_.info().config.vocab_size);
+    return TokensToTime(rows, rows, model_.info().config.vocab_size);
   }
 
   LanguageModel& model_;
@@ -111,6 +114,7 @@ class Timings {
         clock_(clock),
         counts_(counts),
         best_{{counts[0], first}},
+        read_{{counts[0], scratch.experts_read()}},
         longest_{first},
         num_passes_{1},
         spent_{first} {}
@@ -128,7 +132,8 @@ class Timings {
     }
     const bool is_doubtful = IsDoubtful();
     LowerToLater();
-    return {std::move(best_), is_doubtful};
+    if (read_.back().experts == 0) read_.clear();
+    return {std::move(best_), is_doubtful, std::move(read_)};
   }
 
  private:
@@ -153,6 +158,7 @@ class Timings {
     if (!time.ok()) return false;
     if (index == best_.size()) {
       best_.push_back({rows, *time});
+      read_.push_back({rows, scratch_.experts_read()});
       longest_.emplace_back();
       num_passes_.emplace_back();
       spent_.emplace_back();
@@ -176,6 +182,7 @@ class Timings {
   const Executor& clock_;
   const std::vector<int64_t>& counts_;
   PassCosts best_;                       // of the first counts
+  std::vector<ExpertsRead> read_;        // by passes of each of them
   std::vector<absl::Duration> longest_;  // passes of each count in `best_`
   std::vector<int> num_passes_;          // the same
   std::vector<absl::Duration> spent_;    // on each count in `best_`
@@ -183,11 +190,12 @@ class Timings {
 
 }  // namespace
 
-std::vector<TokenId> TokensToTime(int64_t rows, int64_t vocab_size) {
+std::vector<TokenId> TokensToTime(int64_t rows, int64_t unlike,
+                                  int64_t vocab_size) {
   constexpr int64_t kStep = 7919;  // a prime that few vocabularies divide by
   std::vector<TokenId> tokens;
   for (int64_t i = 0; i < rows; ++i) {
-    tokens.push_back(static_cast<TokenId>(i * kStep % vocab_size));
+    tokens.push_back(static_cast<TokenId>(i % unlike * kStep % vocab_size));
   }
   return tokens;
 }
@@ -206,15 +214,15 @@ absl::StatusOr<MeasuredCosts> MeasurePassCosts(LanguageModel& model,
                     begin + kPrefixShare * options.time_budget);
   ASSIGN_OR_RETURN(const absl::Duration first,
                    scratch.TimePass(counts[0], clock));
-  const MeasuredCosts measured =
-      Timings(scratch, clock, counts, first)
-          .Take(begin + kNewShare * options.time_budget,
-                begin + options.time_budget);
+  MeasuredCosts measured = Timings(scratch, clock, counts, first)
+                               .Take(begin + kNewShare * options.time_budget,
+                                     begin + options.time_budget);
   PassCosts costs;
   for (int64_t rows : counts) {
     costs.push_back({rows, PassTime(measured.costs, rows)});
   }
-  return MeasuredCosts{std::move(costs), measured.is_doubtful};
+  measured.costs = std::move(costs);
+  return measured;
 }
 
 }  // namespace espalier::verifier

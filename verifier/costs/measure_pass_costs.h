@@ -10,15 +10,15 @@
 #include "common/model/language_model.h"
 #include "common/spec/pass_cost.h"
 #include "common/spec/types.h"
+#include "verifier/costs/tree_routing.h"
 
 namespace espalier::verifier {
 
-// Returns tokens for the rows of a pass that is timed. They differ, as far as
-// the vocabulary has so many: rows of a mixture that are alike go through the
-// same experts, so that a pass over them would read a few of the weights that a
-// tree reads. Rows of a real tree route more alike than these, so a mixture's
-// first estimates are upper bounds, which the passes of sessions correct.
-std::vector<TokenId> TokensToTime(int64_t rows, int64_t vocab_size);
+// Returns tokens for the rows of a pass that is timed, of which `unlike`
+// differ, as far as the vocabulary has so many: rows of a mixture that are
+// alike go through the same experts, so the number decides what the pass reads.
+std::vector<TokenId> TokensToTime(int64_t rows, int64_t unlike,
+                                  int64_t vocab_size);
 
 struct MeasureOptions {
   int64_t max_rows = 0;  // of the largest tree, root included
@@ -31,6 +31,9 @@ struct MeasuredCosts {
   // Whether most row counts were not timed twice with the same result: the
   // machine did other things meanwhile, or there was no time.
   bool is_doubtful = false;
+  // What the passes read of a mixture. Their rows had nothing in common, so a
+  // mixture's costs are upper bounds. Empty: there are no experts.
+  std::vector<ExpertsRead> unlike = {};
 };
 
 // Times passes over one row and at the model's row_edges, with one row more at

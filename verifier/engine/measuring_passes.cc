@@ -28,10 +28,11 @@ TokenTree StarOf(absl::Span<const TokenId> tokens) {
 }  // namespace
 
 MeasuringPasses::MeasuringPasses(
-    const Parts& parts, CostUpkeep costs,
+    const Parts& parts, CostUpkeep costs, TreeRouting routing,
     absl::AnyInvocable<void(const absl::Status&)> on_lost)
     : parts_(parts),
       costs_(std::move(costs)),
+      routing_(std::move(routing)),
       on_lost_(std::move(on_lost)),
       published_(costs_.points()) {}
 
@@ -49,6 +50,7 @@ void MeasuringPasses::Publish() {
 void MeasuringPasses::Observe(const TargetPass::Output& output) {
   if (!output.is_whole_trees()) return;
   costs_.Observe(output.rows(), output.end - output.begin);
+  routing_.ObserveTree(output.rows(), output.experts);
   Publish();
 }
 
@@ -73,11 +75,12 @@ void MeasuringPasses::OnRequest() {
   PostMeasurement(kRest);
 }
 
-// Times a pass on a scratch sequence. Only the number of its rows matters. It
-// may fail, for example because the K/V pool is full.
+// Times a pass on a scratch sequence. Only the number of its rows matters, and
+// how many of them are unlike. It may fail, for example because the K/V pool is
+// full.
 absl::StatusOr<absl::Duration> MeasuringPasses::TimePass(int64_t rows) {
-  const TokenTree star =
-      StarOf(TokensToTime(rows, parts_.model.info().config.vocab_size));
+  const TokenTree star = StarOf(TokensToTime(
+      rows, routing_.UnlikeRows(rows), parts_.model.info().config.vocab_size));
   const SamplingParams greedy;
   const CacheId scratch = parts_.model.NewSequence();
   const auto output = parts_.target_pass.Forward({{.cache = scratch,

@@ -14,6 +14,7 @@
 #include "common/model/language_model.h"
 #include "common/spec/pass_cost.h"
 #include "verifier/costs/cost_upkeep.h"
+#include "verifier/costs/tree_routing.h"
 #include "verifier/engine/target_pass.h"
 #include "verifier/engine/verifier_metrics.h"
 #include "verifier/rules/verification_rule.h"
@@ -37,7 +38,8 @@ class MeasuringPasses {
   };
   // on_lost: called with an UNAVAILABLE status if a measuring pass at rest
   // finds the model's device lost.
-  MeasuringPasses(const Parts& parts, CostUpkeep costs,
+  // routing: how alike the rows of trees are; measuring passes are as alike.
+  MeasuringPasses(const Parts& parts, CostUpkeep costs, TreeRouting routing,
                   absl::AnyInvocable<void(const absl::Status&)> on_lost);
 
   const PassCosts& costs() const { return costs_.points(); }
@@ -70,6 +72,7 @@ class MeasuringPasses {
 
   const Parts parts_;
   CostUpkeep costs_;
+  TreeRouting routing_;
   absl::AnyInvocable<void(const absl::Status&)> on_lost_;
   std::atomic<bool> stopped_ = false;
   bool is_posted_ = false;

@@ -127,6 +127,7 @@ absl::StatusOr<TargetPass::Output> TargetPass::Forward(
   if (!logits.ok()) return TargetModelError(logits.status());
   output.logits = *std::move(logits);
   output.end = clock_.Now();
+  output.experts = model_.experts_read();
   return output;
 }
 

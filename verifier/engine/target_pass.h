@@ -79,6 +79,7 @@ class TargetPass {
     std::unique_ptr<LogitRows> logits = {};  // of all trees
     absl::Time begin = {};
     absl::Time end = {};
+    int64_t experts = 0;  // that the pass read (LanguageModel::experts_read)
 
     int64_t rows() const;
     // Returns whether every row has all its logits: prompt rows, and rows of a

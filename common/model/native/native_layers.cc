@@ -37,6 +37,7 @@ void NativeLayers::Begin(const NativePass& pass) {
   attended_.resize(rows_ * q_size);
   ffn_.resize(rows_ * widest_);
   attention_.Begin(pass, attended_.data());
+  mixture_.BeginPass();
 }
 
 void NativeLayers::Run(int64_t index, const NativeLayer& layer,

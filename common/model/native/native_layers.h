@@ -30,6 +30,9 @@ class NativeLayers {
   // Starts a pass, which must not change until its last layer.
   void Begin(const NativePass& pass);
 
+  // Returns how many experts the pass has read so far.
+  int64_t experts_read() const { return mixture_.experts_read(); }
+
   // One layer: x += attention(input), then x += ffn(norm(x)); both normalized
   // before they are added, if the layer has such norms.
   // input: of layer.qkv; x: [rows, hidden], the residual stream.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -63,6 +64,7 @@ void NativeMixture::Route(const ExpertsShape& shape, const NativeLayer& layer,
         absl::MakeSpan(choices_).subspan(row * shape.per_row, shape.per_row));
   }
   groups_ = GroupByExpert(shape, choices_);
+  experts_read_ += std::ssize(groups_.groups);
 }
 
 void NativeMixture::CopyToPlaces(int64_t hidden) {

@@ -2,7 +2,6 @@
 #define ESPALIER_COMMON_MODEL_NATIVE_NATIVE_MIXTURE_H_
 
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -30,8 +29,9 @@ class NativeMixture {
   void Run(const ExpertsShape& shape, const NativeLayer& layer, const float* x,
            int64_t rows, float* out);
 
-  // Experts that had rows in the last call.
-  int64_t num_distinct() const { return std::ssize(groups_.groups); }
+  // Returns how many experts had rows, over all calls since BeginPass.
+  int64_t experts_read() const { return experts_read_; }
+  void BeginPass() { experts_read_ = 0; }
 
  private:
   // Sets choices_ and groups_ by the router's logits of the rows in input_.
@@ -49,6 +49,7 @@ class NativeMixture {
   RowOperands& operands_;
   std::vector<ExpertChoice> choices_;  // [rows, per_row]
   ExpertGroups groups_;
+  int64_t experts_read_ = 0;
   std::vector<float> input_;   // [rows, hidden], normalized
   std::vector<float> logits_;  // [rows, experts]
   std::vector<float> placed_;  // [places, hidden]: input, then output

@@ -316,6 +316,10 @@ absl::Status NativeModel::Keep(CacheId cache, absl::Span<const int32_t> path,
   return absl::OkStatus();
 }
 
+int64_t NativeModel::experts_read() const {
+  return decoder_->layers().experts_read();
+}
+
 void NativeModel::Truncate(CacheId cache, int64_t length) {
   Sequence& sequence = Get(cache);
   sequence.kv.Truncate(length);

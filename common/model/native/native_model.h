@@ -44,6 +44,7 @@ class NativeModel final : public LanguageModel {
   absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
                     absl::Span<uint16_t> features) override;
   void Truncate(CacheId cache, int64_t length) override;
+  int64_t experts_read() const override;
 
  private:
   struct Sequence {

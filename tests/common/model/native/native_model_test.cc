@@ -258,5 +258,29 @@ TEST_P(OwnKernelsTest, LogitsOutliveTheModel) {
   EXPECT_EQ((*logits)->Row(0).size(), 258u);
 }
 
+// Two layers of two experts a row, and a dense one between them.
+TEST(NativeModelExpertsTest, CountsTheExpertsThatAPassReads) {
+  const auto model = LoadModel({.folder = ESPALIER_SOURCE_DIR
+                                "/tests/common/model/goldens/tiny-qwen3-moe",
+                                .random_weights = 1,
+                                .backend = "native"});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto read = [&](const std::vector<TokenId>& tokens) {
+    std::vector<int32_t> parents(tokens.size(), 0);
+    parents[0] = kPrefixParent;
+    const CacheId cache = (*model)->NewSequence();
+    const SequenceRows rows = {
+        .cache = cache, .tokens = tokens, .parents = parents};
+    EXPECT_TRUE((*model)->Forward({&rows, 1}).ok());
+    (*model)->Release(cache);
+    return (*model)->experts_read();
+  };
+  EXPECT_EQ(read({5}), 4);
+  const int64_t unlike = read({5, 6, 7, 8, 9, 10});
+  EXPECT_GT(unlike, 4);
+  EXPECT_LE(unlike, 12);
+  EXPECT_LE(read({5, 5, 5}), read({5, 6, 7}));
+}
+
 }  // namespace
 }  // namespace espalier
