@@ -2,7 +2,6 @@
 """Two coordinators, two verifiers and two replicas of each drafter as processes, under load.
 Replicas die, drain and restart; every text is the one without the fault."""
 
-import contextlib
 import json
 import re
 import signal
@@ -12,8 +11,9 @@ import unittest
 
 import live_cluster
 from live_cluster import CHAR_DRAFTERS, CHAR_MODEL, Services
-from recorded_client import Client, Recorded, RecordedTest
+from recorded_client import Client
 from relay import Relay
+from resuming_client import LoadedTest, Resuming
 
 TWO = ("", "2")  # of each service
 
@@ -65,90 +65,13 @@ class Pools(Services):
             self.scrape(coordinator), re.M)}
 
 
-class Resuming:
-    """A client of all coordinators: goes on at the next one when one is lost."""
-
-    def __init__(self, addresses):
-        self._clients = [Client(address) for address in addresses]
-        self.longest_gap = 0
-        self.resumptions = 0
-
-    def generate(self, seed, tokens=160, on_message=lambda number: None):
-        from espalier.v1 import inference_pb2 as pb
-        record, last, number = Recorded(), None, 0
-        end = time.monotonic() + live_cluster.PATIENCE_S
-        turn = seed
-        while record.summary is None and time.monotonic() < end:
-            client = self._clients[turn % len(self._clients)]
-            request = client.request(seed=seed, tokens=tokens)
-            if record.tokens:
-                self.resumptions += 1
-                request.resumption.outputs.append(pb.ResumedOutput(token_ids=record.tokens))
-                request.resumption.origin = record.messages[0].origin
-            try:
-                for message in client.stream(request):
-                    now = time.monotonic()
-                    self.longest_gap = max(self.longest_gap, now - (last or now))
-                    last = now
-                    record.messages.append(message)
-                    if message.HasField("summary"):
-                        record.summary = message.summary
-                    on_message(number)
-                    number += 1
-            except client.error as error:
-                if error.code().name not in ("UNAVAILABLE", "CANCELLED"):
-                    record.code, record.details = error.code().name, error.details()
-                    return record
-                turn += 1
-                time.sleep(0.02)
-        return record
-
-    def problems(self, record, expected):
-        """As Recorded.problems, but the steps of each call begin anew."""
-        return [problem for problem in record.problems(expected)
-                if not problem.startswith("steps")]
-
-    def close(self):
-        for client in self._clients:
-            client.close()
-
-
-class PoolsTest(RecordedTest):
+class PoolsTest(LoadedTest):
     def pools(self, **options):
         pools = Pools(**options)
         self.addCleanup(pools.close)
         client = Resuming([pools.address(f"coordinator{number}") for number in TWO])
         self.addCleanup(client.close)
         return pools, client
-
-    @contextlib.contextmanager
-    def load(self, client, what):
-        """Four streams at a time, all of whose texts are checked, while the body runs. Gives a
-        function that waits until some more texts have come."""
-        stop, problems, served = threading.Event(), [], []
-
-        def ask(seed):
-            while not stop.is_set():
-                problems.extend(client.problems(client.generate(seed), self.texts[seed]))
-                served.append(seed)
-
-        def await_more(count=6):
-            goal = len(served) + count
-            live_cluster.await_true(lambda: len(served) >= goal, f"{count} more texts")
-        threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(5, 9)]
-        for thread in threads:
-            thread.start()
-        try:
-            await_more()
-            yield await_more
-            await_more()
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
-        print(f"{what}: {len(served)} texts, {client.resumptions} resumed, longest gap "
-              f"{1e3 * client.longest_gap:.0f} ms")
-        self.assertEqual(problems, [])
 
     def test_verifiers_die_in_turn(self):
         pools, client = self.pools()
