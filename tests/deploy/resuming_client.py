@@ -18,19 +18,14 @@ class Resuming:
         self.resumptions = 0
 
     def generate(self, seed, tokens=160, on_message=lambda number: None):
-        from espalier.v1 import inference_pb2 as pb
         record, number, last = Recorded(), 0, time.monotonic()
         end = last + live_cluster.PATIENCE_S
         turn = seed
         while record.summary is None and time.monotonic() < end:
             client = self._clients[turn % len(self._clients)]
-            request = client.request(seed=seed, tokens=tokens)
-            if record.tokens:
-                self.resumptions += 1
-                request.resumption.outputs.append(pb.ResumedOutput(token_ids=record.tokens))
-                request.resumption.origin = record.messages[0].origin
+            turn += 1
             try:
-                for message in client.stream(request):
+                for message in self._rest(record, client, client.request(seed=seed, tokens=tokens)):
                     now = time.monotonic()
                     self.longest_gap = max(self.longest_gap, now - last)
                     last = now
@@ -43,9 +38,23 @@ class Resuming:
                 if error.code().name not in ("UNAVAILABLE", "CANCELLED"):
                     record.code, record.details = error.code().name, error.details()
                     return record
-                turn += 1
                 time.sleep(0.02)
         return record
+
+    def _rest(self, record, client, request):
+        """The messages that are missing. None from a server before 0.3, which begins anew."""
+        from espalier.v1 import inference_pb2 as pb
+        resumed = bool(record.tokens)
+        if resumed:
+            self.resumptions += 1
+            request.resumption.outputs.append(pb.ResumedOutput(token_ids=record.tokens))
+            if record.messages[0].HasField("origin"):
+                request.resumption.origin = record.messages[0].origin
+        for message in client.stream(request):
+            if resumed and message.token_ids and not message.HasField("origin"):
+                return
+            resumed = False
+            yield message
 
     def problems(self, record, expected):
         """As Recorded.problems, but the steps of each call begin anew."""
