@@ -115,8 +115,9 @@ class DynamoTest(unittest.TestCase):
 
     def complete(self, at_chunk=lambda number: None, **options):
         """(text, finish reason, tokens) of a completion; `at_chunk` is called after each chunk."""
-        request = {"model": "model", "prompt": "First Citizen:\n", "max_tokens": 200,
-                   "seed": 3} | options
+        request = {"model": "model", "max_tokens": 200, "seed": 3} | options
+        if "messages" not in request:
+            request["prompt"] = "First Citizen:\n"
         text, reason, tokens, last = "", None, None, None
         self.longest_gap = 0
         with subprocess.Popen([CLIENT, pathlib.Path(__file__).parent / "dynamo_client.py",
@@ -164,6 +165,14 @@ class DynamoTest(unittest.TestCase):
             print(f"worker, T = {temperature}: longest gap {1e3 * self.longest_gap:.0f} ms")
             self.start_worker(killed[-1])
             self.await_instances()
+
+    def test_a_killed_worker_costs_a_chat_no_text(self):
+        options = {"temperature": 1, "messages": [{"role": "user", "content": "What is a king?"}]}
+        whole = self.complete(**options)
+        answer, killed = self.killed_in_midstream("worker", **options)
+        self.assertEqual(answer, whole)
+        self.start_worker(killed[-1])
+        self.await_instances()
 
     def test_a_killed_coordinator_costs_no_text(self):
         whole = self.complete(temperature=1)
