@@ -31,16 +31,17 @@ using espalier::coordinator::RemotePeers;
 
 // Longer than a warm-up takes.
 constexpr absl::Duration kWarmUp = absl::Seconds(4);
+constexpr absl::Duration kLook = absl::Milliseconds(100);
 
 // The service is healthy while the verifier is connected, from the end of the
-// warm-up on. Checks once a second whether it has to end.
+// warm-up on. Looks ten times a second whether it has to end.
 void ReportHealth(std::stop_token stop, const RemotePeers& peers,
                   CoordinatorServer& server, ServerRunner& runner) {
   bool serving = false;
   while (!stop.stop_requested()) {
     const PeerState other =
         serving ? PeerState::kConnecting : PeerState::kReady;
-    if (!peers.AwaitVerifier(other, absl::Now() + absl::Seconds(1))) continue;
+    if (!peers.AwaitVerifier(other, absl::Now() + kLook)) continue;
     serving = !serving;
     if (serving) server.AwaitWarm(absl::Now() + kWarmUp);
     if (stop.stop_requested()) break;
@@ -101,8 +102,7 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
     ReportHealth(stop, *peers, *server, *runner);
   });
   signals.Wait();
-  health.request_stop();
-  health.join();
+  health.request_stop();  // it ends while the server drains
   runner->DrainAndStop();
   return 0;
 }

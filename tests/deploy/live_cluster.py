@@ -79,10 +79,12 @@ class Processes:
 
 
 class Services(Processes):
-    """Our services, each on a Unix socket."""
+    """Our services, each on a Unix socket. `programs`: the folder of those that are started
+    from now on."""
 
     def __init__(self):
         super().__init__()
+        self.programs = BIN
         self._argv = {}
 
     def address(self, name):
@@ -95,7 +97,7 @@ class Services(Processes):
                         f'address_file: "{self.folder}/{name}.addresses" }}\n{config}\n')
         kind = name.rstrip("0123456789")
         program = kind if kind in ("verifier", "coordinator") else "drafter"
-        self._argv[name] = [BIN / f"espalier-{program}", "--config", path,
+        self._argv[name] = [self.programs / f"espalier-{program}", "--config", path,
                             *(word for setting in settings for word in ("--set", setting))]
         self.restart(name)
 

@@ -2,7 +2,6 @@
 """Two coordinators, two verifiers and two replicas of each drafter as processes, under load.
 Replicas die, drain and restart; every text is the one without the fault."""
 
-import contextlib
 import json
 import re
 import signal
@@ -11,46 +10,64 @@ import time
 import unittest
 
 import live_cluster
-from live_cluster import CHAR_DRAFTERS, CHAR_MODEL, Services
-from recorded_client import Client, Recorded, RecordedTest
+from live_cluster import BIN, CHAR_DRAFTERS, CHAR_MODEL, Services
+from recorded_client import Client
 from relay import Relay
+from resuming_client import LoadedTest, Resuming
 
 TWO = ("", "2")  # of each service
 
 
 class Pools(Services):
-    """`relayed`: the first verifier is reached through `relay`."""
+    """`relayed`: the first verifier is reached through `relay`. `programs`: the folder of all.
+    `pooled`: coordinators know both replicas of each peer; those of version 0.2 know one."""
 
-    def __init__(self, relayed=False, settings=()):
+    def __init__(self, relayed=False, settings=(), programs=BIN, pooled=True):
         super().__init__()
+        self.programs = programs
+        self._settings = settings
+        self._pooled = set()
         self.relay = None
         for number in TWO:
-            self.start_service(f"verifier{number}",
-                               f'engine {{ model: "{CHAR_MODEL}" threads: 1 }}')
-            for name, (kind, options) in CHAR_DRAFTERS.items():
-                self.start_replica(name, number, kind, options)
-        reach = [self.address(f"verifier{number}") for number in TWO]
+            for name in ("verifier", *CHAR_DRAFTERS):
+                self.start_replica(name, number)
         if relayed:
             self.relay = Relay(f"{self.folder}/relay", f"{self.folder}/verifier.sock")
-            reach[0] = self.relay.address
-        drafters = "".join(
-            f' drafters {{ name: "{name}" address: "'
-            f'{",".join(self.address(name + number) for number in TWO)}" }}'
-            for name in CHAR_DRAFTERS)
         for number in TWO:
-            self.start_service(f"coordinator{number}", f'model: "{CHAR_MODEL}" verifier: '
-                               f'"{",".join(reach)}"{drafters}',
-                               ("server.drain_seconds=1", "core.warm_up=false", *settings))
+            self.start_coordinator(number, pooled)
         for number in TWO:
             self.await_serving(f"coordinator{number}")
-            live_cluster.await_true(lambda n=number: self.replicas_ready(f"coordinator{n}") == 6,
-                                    "all replicas are ready")
+        self.await_replicas()
 
-    def start_replica(self, name, number, kind, options):
-        pairs = "".join(f' options {{ key: "{key}" value: "{value}" }}'
-                        for key, value in options.items())
-        self.start_service(f"{name}{number}", f'engine {{ name: "{name}" type: "{kind}" '
-                                              f'model: "{CHAR_MODEL}"{pairs} }}')
+    def start_replica(self, name, number):
+        if name == "verifier":
+            engine = f'engine {{ model: "{CHAR_MODEL}" threads: 1 }}'
+        else:
+            kind, options = CHAR_DRAFTERS[name]
+            pairs = "".join(f' options {{ key: "{key}" value: "{value}" }}'
+                            for key, value in options.items())
+            engine = f'engine {{ name: "{name}" type: "{kind}" model: "{CHAR_MODEL}"{pairs} }}'
+        self.start_service(f"{name}{number}", engine, ("server.drain_seconds=1",))
+
+    def start_coordinator(self, number, pooled=True):
+        def reach(name):
+            addresses = [self.address(name + known) for known in (TWO if pooled else (number,))]
+            if name == "verifier" and self.relay:
+                addresses[0] = self.relay.address
+            return ",".join(addresses)
+        drafters = "".join(f' drafters {{ name: "{name}" address: "{reach(name)}" }}'
+                           for name in CHAR_DRAFTERS)
+        settings = ("server.drain_seconds=1", *(["core.warm_up=false"] if pooled else []),
+                    *self._settings)
+        self.start_service(f"coordinator{number}", f'model: "{CHAR_MODEL}" '
+                           f'verifier: "{reach("verifier")}"{drafters}', settings)
+        (self._pooled.add if pooled else self._pooled.discard)(f"coordinator{number}")
+
+    def await_replicas(self):
+        """Waits until the coordinators that know all replicas are connected to all of them."""
+        for coordinator in self._pooled:
+            live_cluster.await_true(lambda c=coordinator: self.replicas_ready(c) == 6,
+                                    "all replicas are ready")
 
     def replicas_ready(self, coordinator):
         report = json.loads(live_cluster.get(
@@ -65,90 +82,13 @@ class Pools(Services):
             self.scrape(coordinator), re.M)}
 
 
-class Resuming:
-    """A client of all coordinators: goes on at the next one when one is lost."""
-
-    def __init__(self, addresses):
-        self._clients = [Client(address) for address in addresses]
-        self.longest_gap = 0
-        self.resumptions = 0
-
-    def generate(self, seed, tokens=160, on_message=lambda number: None):
-        from espalier.v1 import inference_pb2 as pb
-        record, last, number = Recorded(), None, 0
-        end = time.monotonic() + live_cluster.PATIENCE_S
-        turn = seed
-        while record.summary is None and time.monotonic() < end:
-            client = self._clients[turn % len(self._clients)]
-            request = client.request(seed=seed, tokens=tokens)
-            if record.tokens:
-                self.resumptions += 1
-                request.resumption.outputs.append(pb.ResumedOutput(token_ids=record.tokens))
-                request.resumption.origin = record.messages[0].origin
-            try:
-                for message in client.stream(request):
-                    now = time.monotonic()
-                    self.longest_gap = max(self.longest_gap, now - (last or now))
-                    last = now
-                    record.messages.append(message)
-                    if message.HasField("summary"):
-                        record.summary = message.summary
-                    on_message(number)
-                    number += 1
-            except client.error as error:
-                if error.code().name not in ("UNAVAILABLE", "CANCELLED"):
-                    record.code, record.details = error.code().name, error.details()
-                    return record
-                turn += 1
-                time.sleep(0.02)
-        return record
-
-    def problems(self, record, expected):
-        """As Recorded.problems, but the steps of each call begin anew."""
-        return [problem for problem in record.problems(expected)
-                if not problem.startswith("steps")]
-
-    def close(self):
-        for client in self._clients:
-            client.close()
-
-
-class PoolsTest(RecordedTest):
+class PoolsTest(LoadedTest):
     def pools(self, **options):
         pools = Pools(**options)
         self.addCleanup(pools.close)
         client = Resuming([pools.address(f"coordinator{number}") for number in TWO])
         self.addCleanup(client.close)
         return pools, client
-
-    @contextlib.contextmanager
-    def load(self, client, what):
-        """Four streams at a time, all of whose texts are checked, while the body runs. Gives a
-        function that waits until some more texts have come."""
-        stop, problems, served = threading.Event(), [], []
-
-        def ask(seed):
-            while not stop.is_set():
-                problems.extend(client.problems(client.generate(seed), self.texts[seed]))
-                served.append(seed)
-
-        def await_more(count=6):
-            goal = len(served) + count
-            live_cluster.await_true(lambda: len(served) >= goal, f"{count} more texts")
-        threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(5, 9)]
-        for thread in threads:
-            thread.start()
-        try:
-            await_more()
-            yield await_more
-            await_more()
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
-        print(f"{what}: {len(served)} texts, {client.resumptions} resumed, longest gap "
-              f"{1e3 * client.longest_gap:.0f} ms")
-        self.assertEqual(problems, [])
 
     def test_verifiers_die_in_turn(self):
         pools, client = self.pools()
@@ -158,15 +98,16 @@ class PoolsTest(RecordedTest):
                 pools.process(f"verifier{number}").wait()
                 await_more()
                 pools.restart(f"verifier{number}")
-                for coordinator in ("coordinator", "coordinator2"):
-                    live_cluster.await_true(
-                        lambda c=coordinator: pools.replicas_ready(c) == 6, "it is back")
+                pools.await_replicas()
         self.assertEqual(client.resumptions, 0, "a coordinator moves its texts by itself")
 
     def test_a_node_loses_power(self):
         """No packet comes from the first verifier, and no reset."""
         pools, client = self.pools(relayed=True, settings=("peer_keepalive_ms=500",))
         with self.load(client, "power lost") as await_more:
+            live_cluster.await_true(
+                lambda: pools.sessions("coordinator", "verifier")[pools.relay.address] > 0,
+                "it has a text")
             pools.relay.stall()
             await_more(12)
             pools.relay.go_on()
@@ -230,9 +171,7 @@ class PoolsTest(RecordedTest):
                     self.assertEqual(pools.process(service).wait(timeout=60), 0, service)
                     pools.restart(service)
                     pools.await_serving(service)
-                    for coordinator in ("coordinator", "coordinator2"):
-                        live_cluster.await_true(
-                            lambda c=coordinator: pools.replicas_ready(c) == 6, "all are ready")
+                    pools.await_replicas()
                     await_more(3)
 
     def test_a_name_has_the_verifiers_addresses(self):

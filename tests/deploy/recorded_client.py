@@ -41,14 +41,19 @@ class Recorded:
 
 
 class Client:
-    """Streams texts from a coordinator and records them."""
+    """Streams texts from a coordinator and records them. A server that no longer answers is
+    given up after 2 s."""
 
-    def __init__(self, address):
+    def __init__(self, address, credentials=None):
         import grpc
         from espalier.v1 import inference_pb2 as pb, inference_pb2_grpc
         self._grpc, self._pb = grpc, pb
-        self._channel = grpc.insecure_channel(address, options=[
-            ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)])
+        options = [("grpc.initial_reconnect_backoff_ms", 50),
+                   ("grpc.min_reconnect_backoff_ms", 1000),  # and the time to connect
+                   ("grpc.max_reconnect_backoff_ms", 200),
+                   ("grpc.keepalive_time_ms", 1000), ("grpc.keepalive_timeout_ms", 1000)]
+        self._channel = (grpc.secure_channel(address, credentials, options) if credentials
+                         else grpc.insecure_channel(address, options))
         self._stub = inference_pb2_grpc.InferenceStub(self._channel)
 
     def request(self, seed=5, tokens=160, speculate=True, strategy=None):
