@@ -1,5 +1,6 @@
-// espalier-verifier whose passes take at least ESPALIER_PACE_MS milliseconds, most of which
-// no core works: in place of a target on a GPU, where there is none.
+// espalier-verifier whose passes take at least ESPALIER_PACE_MS milliseconds,
+// most of which no core works: in place of a target on a GPU, where there is
+// none.
 #include <cstdlib>
 #include <memory>
 #include <utility>
