@@ -105,10 +105,10 @@ def gauges(cluster, service, name):
             re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", cluster.scrape(service), re.M)]
 
 
-def counter(cluster, name, **labels):
+def counter(cluster, name, service="coordinator", **labels):
     total = 0
     for found, value in re.findall(rf"^{name}{{([^}}]*)}} (\S+)$",
-                                   cluster.scrape("coordinator"), re.M):
+                                   cluster.scrape(service), re.M):
         if all(f'{key}="{wanted}"' in found for key, wanted in labels.items()):
             total += float(value)
     return total

@@ -10,6 +10,7 @@ class Relay:
 
     def __init__(self, listen, target):
         self.latency_s = 0.0  # each way
+        self.carried = [0, 0]  # bytes to the target, and back
         self._target = target
         self._flowing = threading.Event()
         self._flowing.set()
@@ -48,12 +49,14 @@ class Relay:
                 far.close()
                 continue
             self._pairs.append((near, far))
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=self._carry, args=(source, sink), daemon=True).start()
+            for way, (source, sink) in enumerate(((near, far), (far, near))):
+                threading.Thread(target=self._carry, args=(source, sink, way),
+                                 daemon=True).start()
 
-    def _carry(self, source, sink):
+    def _carry(self, source, sink, way):
         try:
             while data := source.recv(1 << 16):
+                self.carried[way] += len(data)
                 # Sums up, as pieces follow each other: a bound from above on what it emulates.
                 time.sleep(self.latency_s)
                 self._flowing.wait()

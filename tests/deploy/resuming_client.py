@@ -12,8 +12,9 @@ class Resuming:
     """A client of all coordinators: goes on at the next one when one is lost. `longest_gap`:
     the longest time, in seconds, between two messages of a text, or until its first."""
 
-    def __init__(self, addresses, credentials=None):
+    def __init__(self, addresses, credentials=None, strategy=None):
         self._clients = [Client(address, credentials) for address in addresses]
+        self._strategy = strategy
         self.longest_gap = 0
         self.resumptions = 0
 
@@ -25,7 +26,8 @@ class Resuming:
             client = self._clients[turn % len(self._clients)]
             turn += 1
             try:
-                for message in self._rest(record, client, client.request(seed=seed, tokens=tokens)):
+                request = client.request(seed=seed, tokens=tokens, strategy=self._strategy)
+                for message in self._rest(record, client, request):
                     now = time.monotonic()
                     self.longest_gap = max(self.longest_gap, now - last)
                     last = now

@@ -13,7 +13,7 @@ import unittest
 
 import stubs
 from live_cluster import BIN, CHAR_DRAFTERS
-from pools_test import TWO, Pools
+from pools import TWO, Pools
 from resuming_client import LoadedTest, Resuming
 
 OLD = pathlib.Path(os.environ.get("ESPALIER_OLD_BIN", ""))
@@ -49,7 +49,8 @@ class UpgradeTest(LoadedTest):
     def test_up_and_back(self):
         pools = Pools(programs=OLD, pooled=self.knows_pools(OLD))
         self.addCleanup(pools.close)
-        client = Resuming([pools.address(f"coordinator{number}") for number in TWO])
+        client = Resuming([pools.address(f"coordinator{number}") for number in TWO],
+                          strategy="union")
         self.addCleanup(client.close)
         for what, programs in (("up", BIN), ("back", OLD)):
             old, new = version(pools.programs), version(programs)

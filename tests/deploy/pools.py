@@ -1,0 +1,92 @@
+"""Two coordinators, two verifiers and two replicas of each drafter as processes."""
+
+import json
+import re
+
+import live_cluster
+from live_cluster import BIN, CHAR_DRAFTERS, CHAR_MODEL, Services
+from recorded_client import counter
+from relay import Relay
+
+TWO = ("", "2")  # of each service
+
+
+class Pools(Services):
+    """`relayed`: replicas that are reached through `relays[name]`. `others`: more replicas of
+    peers, name -> addresses. `programs`: the folder of all. `pooled`: coordinators know all
+    replicas of each peer; those of version 0.2 know one."""
+
+    def __init__(self, relayed=(), others=None, settings=(), programs=BIN, pooled=True):
+        super().__init__()
+        self.programs = programs
+        self._settings = settings
+        self._pooled = set()
+        self._others = others or {}
+        for number in TWO:
+            for name in ("verifier", *CHAR_DRAFTERS):
+                self.start_replica(name, number)
+        self.relays = {name: Relay(f"{self.folder}/{name}.relay", f"{self.folder}/{name}.sock")
+                       for name in relayed}
+        for number in TWO:
+            self.start_coordinator(number, pooled)
+        for number in TWO:
+            self.await_serving(f"coordinator{number}")
+        self.await_replicas()
+
+    def start_replica(self, name, number):
+        if name == "verifier":
+            engine = f'engine {{ model: "{CHAR_MODEL}" threads: 1 }}'
+        else:
+            kind, options = CHAR_DRAFTERS[name]
+            pairs = "".join(f' options {{ key: "{key}" value: "{value}" }}'
+                            for key, value in options.items())
+            engine = f'engine {{ name: "{name}" type: "{kind}" model: "{CHAR_MODEL}"{pairs} }}'
+        self.start_service(f"{name}{number}", engine, ("server.drain_seconds=1",))
+
+    def start_coordinator(self, number, pooled=True):
+        def reach(name):
+            replicas = [name + known for known in (TWO if pooled else (number,))]
+            addresses = [self.relays[replica].address if replica in self.relays
+                         else self.address(replica) for replica in replicas]
+            return ",".join(addresses + self._others.get(name, []))
+        drafters = "".join(f' drafters {{ name: "{name}" address: "{reach(name)}" }}'
+                           for name in CHAR_DRAFTERS)
+        settings = ("server.drain_seconds=1", *(["core.warm_up=false"] if pooled else []),
+                    *self._settings)
+        self.start_service(f"coordinator{number}", f'model: "{CHAR_MODEL}" '
+                           f'verifier: "{reach("verifier")}"{drafters}', settings)
+        (self._pooled.add if pooled else self._pooled.discard)(f"coordinator{number}")
+
+    def await_replicas(self):
+        """Waits until the coordinators that know all replicas are connected to all of them."""
+        for coordinator in self._pooled:
+            live_cluster.await_true(lambda c=coordinator: self.replicas_ready(c) >= 6,
+                                    "all replicas are ready")
+
+    def replicas_ready(self, coordinator):
+        report = json.loads(live_cluster.get(
+            f"http://{self.http_address(coordinator)}/status.json"))
+        return sum(link["state"] == "ready" and link["detail"] != "draining"
+                   for peer in (report["verifier"], *report["drafters"]) for link in peer["links"])
+
+    def sessions(self, coordinator, peer):
+        """{address: sessions} of the replicas of a peer."""
+        return {address: float(value) for address, value in re.findall(
+            rf'^espalier_link_sessions{{address="([^"]*)",peer="{peer}"}} (\S+)$',
+            self.scrape(coordinator), re.M)}
+
+    def total(self, name, **labels):
+        """The sum of a counter of both coordinators."""
+        return sum(counter(self, name, f"coordinator{number}", **labels) for number in TWO)
+
+    def busiest_verifier(self):
+        """The name of the verifier with the most sessions, once one has any."""
+        def reached(name):
+            return self.relays[name].address if name in self.relays else self.address(name)
+
+        def load(name):
+            return sum(self.sessions(f"coordinator{number}", "verifier")[reached(name)]
+                       for number in TWO)
+        names = [f"verifier{number}" for number in TWO]
+        return live_cluster.await_true(lambda: max(names, key=load) if any(map(load, names))
+                                       else None, "a verifier has sessions")
