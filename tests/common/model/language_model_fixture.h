@@ -106,7 +106,6 @@ inline std::vector<Subject> SubjectsIn(absl::Span<const ComputeDType> dtypes) {
       subjects.push_back({"Llama", testing::WriteTinyLlama, backend, dtype});
       subjects.push_back({"Qwen3", testing::WriteTinyQwen3, backend, dtype});
       subjects.push_back({"Gpt2", testing::WriteTinyGpt2, backend, dtype});
-      if (backend != "native") continue;
       subjects.push_back(
           {"Qwen3Moe", testing::WriteTinyQwen3Moe, backend, dtype});
       subjects.push_back({"Gemma3", testing::WriteTinyGemma3, backend, dtype});
