@@ -148,11 +148,14 @@ DEVICE void MultiplyTiles(const ProductPart& part, const Ring& ring,
   HoldSums(sums);
 }
 
-// silu(gate) * value, rounded.
-DEVICE bf16_t Gated(float gate, float value) {
-  constexpr float kLog2E = 1.44269504f;
-  const float sigmoid = 1 / (1 + Exp2(-kLog2E * gate));
-  return static_cast<bf16_t>(PackBf16(gate * sigmoid * value, 0) & 0xffff);
+// What a gate makes of x, times the value, rounded. GELU by tanh is x times a
+// sigmoid, too.
+DEVICE bf16_t Gated(Gate gate, float x, float value) {
+  constexpr float kLog2E = 1.44269504f, kTwoRoots = 1.59576912f;  // of 2 / pi
+  const float at =
+      gate == Gate::kSilu ? x : kTwoRoots * (x + 0.044715f * x * x * x);
+  const float sigmoid = 1 / (1 + Exp2(-kLog2E * at));
+  return static_cast<bf16_t>(PackBf16(x * sigmoid * value, 0) & 0xffff);
 }
 
 // Writes the sums of a warpgroup. Each thread has two outputs, eight apart, of
@@ -179,8 +182,9 @@ DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
       } else {
         const int column = output / 16 * 8 + lane / 4;
         *reinterpret_cast<bf16_t*>(
-            args.gated + ActivationPlace(kRows, args.outputs / 2, row,
-                                         column)) = Gated(first, second);
+            args.gated +
+            ActivationPlace(kRows, args.outputs / 2, row, column)) =
+            Gated(args.gate, first, second);
       }
     }
   }

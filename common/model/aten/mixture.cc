@@ -38,14 +38,14 @@ at::Tensor Mixture::operator()(const at::Tensor& x,
     if (places.size(0) == 0) continue;
     const at::Tensor rows = places.select(/*dim=*/1, 0);
     const at::Tensor ranks = places.select(/*dim=*/1, 1);
-    outputs.index_put_({rows, ranks},
-                       experts[expert](x.index_select(/*dim=*/0, rows),
-                                       shape.activation));
+    outputs.index_put_(
+        {rows, ranks},
+        experts[expert](x.index_select(/*dim=*/0, rows), shape.activation));
   }
   at::Tensor sum = at::zeros_like(x);
   for (int64_t rank = 0; rank < per_row; ++rank) {
-    sum = sum + weights.narrow(/*dim=*/1, rank, 1) *
-                    outputs.select(/*dim=*/1, rank);
+    sum = sum +
+          weights.narrow(/*dim=*/1, rank, 1) * outputs.select(/*dim=*/1, rank);
   }
   return sum;
 }
@@ -53,10 +53,10 @@ at::Tensor Mixture::operator()(const at::Tensor& x,
 absl::StatusOr<GatedMlp> LoadGatedMlp(const std::string& mlp, int64_t hidden,
                                       int64_t ffn, bool has_bias,
                                       WeightLoader& weights) {
-  ASSIGN_OR_RETURN(Linear gate_up,
-                   weights.LoadLinear(
-                       {{mlp + "gate_proj", ffn}, {mlp + "up_proj", ffn}},
-                       {.in = hidden, .has_bias = has_bias}));
+  ASSIGN_OR_RETURN(
+      Linear gate_up,
+      weights.LoadLinear({{mlp + "gate_proj", ffn}, {mlp + "up_proj", ffn}},
+                         {.in = hidden, .has_bias = has_bias}));
   ASSIGN_OR_RETURN(Linear down,
                    weights.LoadLinear({{mlp + "down_proj", hidden}},
                                       {.in = ffn, .has_bias = has_bias}));
@@ -71,10 +71,9 @@ absl::StatusOr<Mixture> LoadMixture(const std::string& mlp, int64_t hidden,
                                       {.in = hidden, .exact = true}));
   std::vector<GatedMlp> experts;
   for (int64_t i = 0; i < shape.count; ++i) {
-    ASSIGN_OR_RETURN(
-        GatedMlp expert,
-        LoadGatedMlp(absl::StrCat(mlp, "experts.", i, "."), hidden,
-                     shape.ffn_size, /*has_bias=*/false, weights));
+    ASSIGN_OR_RETURN(GatedMlp expert,
+                     LoadGatedMlp(absl::StrCat(mlp, "experts.", i, "."), hidden,
+                                  shape.ffn_size, /*has_bias=*/false, weights));
     experts.push_back(std::move(expert));
   }
   return Mixture{.router = std::move(router), .experts = std::move(experts)};

@@ -1,6 +1,7 @@
 #include "common/model/cuda/cuda_weights.h"
 
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -43,6 +44,14 @@ absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
   ASSIGN_OR_RETURN(
       loaded.ffn_norm,
       loader.Vectors({{layer + "post_attention_layernorm.weight", hidden}}));
+  if (shape.norms_after) {
+    ASSIGN_OR_RETURN(
+        loaded.attention_out_norm,
+        loader.Vectors({{layer + "attention_output_norm.weight", hidden}}));
+    ASSIGN_OR_RETURN(
+        loaded.ffn_out_norm,
+        loader.Vectors({{layer + "ffn_output_norm.weight", hidden}}));
+  }
   if (shape.head_norm != HeadNorm::kNone) {
     ASSIGN_OR_RETURN(
         loaded.q_norm,
@@ -73,12 +82,19 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
                        absl::StrCat("the CUDA backend needs ", what));
   };
   RETURN_IF_ERROR(
-      need(config.kind == DecoderKind::kLlama, "a Llama or Qwen3 model"));
-  RETURN_IF_ERROR(CheckFeatures(config, /*has=*/{}, "the CUDA backend"));
-  const LayerShape& layer = config.layers.front();  // all are alike
-  RETURN_IF_ERROR(need(layer.activation == Activation::kSilu, "SiLU"));
-  RETURN_IF_ERROR(need(config.head_dim == 64 || config.head_dim == 128,
-                       "heads of 64 or 128"));
+      need(config.kind == DecoderKind::kLlama, "another kind than GPT-2's"));
+  RETURN_IF_ERROR(
+      CheckFeatures(config,
+                    {LayerFeature::kWindows, LayerFeature::kSeveralRotaryTables,
+                     LayerFeature::kNormsAfter, LayerFeature::kQueryScalar,
+                     LayerFeature::kEmbeddingScale},
+                    "the CUDA backend"));
+  const LayerShape& layer = config.layers.front();  // alike but for windows
+  RETURN_IF_ERROR(need(layer.activation != Activation::kGelu,
+                       "SiLU or GELU approximated by tanh"));
+  RETURN_IF_ERROR(need(
+      config.head_dim == 64 || config.head_dim == 128 || config.head_dim == 256,
+      "heads of 64, 128 or 256"));
   RETURN_IF_ERROR(need(config.num_heads <= 8 * config.num_kv_heads,
                        "at most 8 heads to a K/V head"));
   RETURN_IF_ERROR(need(config.hidden_size % 64 == 0, "hidden_size % 64 == 0"));
@@ -119,12 +135,13 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
   return weights;
 }
 
+namespace {
+
 // float64: the angle of position 8000 needs more than 24 bits.
-absl::StatusOr<DeviceArray<float>> MakeCudaAngles(const ModelConfig& config,
-                                                  int64_t positions,
-                                                  ComputeDevice& device) {
-  const std::vector<double> frequencies = RotaryFrequencies(config);
-  const double scale = RotaryScale(config);
+std::vector<float> AnglesOf(const ModelConfig& config, int32_t table,
+                            int64_t positions) {
+  const std::vector<double> frequencies = RotaryFrequencies(config, table);
+  const double scale = RotaryScale(config, table);
   std::vector<float> angles;
   angles.reserve(positions * frequencies.size() * 2);
   for (int64_t position = 0; position < positions; ++position) {
@@ -134,7 +151,20 @@ absl::StatusOr<DeviceArray<float>> MakeCudaAngles(const ModelConfig& config,
       angles.push_back(static_cast<float>(std::sin(angle) * scale));
     }
   }
-  return SendFloats(device, angles);
+  return angles;
+}
+
+}  // namespace
+
+absl::StatusOr<CudaAngles> MakeCudaAngles(const ModelConfig& config,
+                                          int64_t positions,
+                                          ComputeDevice& device) {
+  CudaAngles tables;
+  for (int32_t i = 0; i < std::ssize(config.rotary); ++i) {
+    ASSIGN_OR_RETURN(tables.emplace_back(),
+                     SendFloats(device, AnglesOf(config, i, positions)));
+  }
+  return tables;
 }
 
 }  // namespace espalier

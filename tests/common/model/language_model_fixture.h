@@ -128,6 +128,8 @@ inline std::vector<Subject> CudaSubjects() {
   }
   add("Qwen3", testing::WriteWideQwen3, ComputeDType::kBFloat16);
   add("Qwen3", testing::WriteWideQwen3, ComputeDType::kFp8);
+  add("Mistral", testing::WriteWideMistral, ComputeDType::kBFloat16);
+  add("Gemma3", testing::WriteWideGemma3, ComputeDType::kBFloat16);
   return subjects;
 }
 
@@ -187,7 +189,8 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
   CacheId Started(LanguageModel& model, const std::vector<TokenId>& tokens,
                   int64_t chunk = 256) {
     const CacheId cache = model.NewSequence();
-    EXPECT_TRUE(Prefill(model, cache, tokens, chunk).ok());
+    const int64_t most = std::min(chunk, model.info().max_rows);
+    EXPECT_TRUE(Prefill(model, cache, tokens, most).ok());
     return cache;
   }
   CacheId Started(const std::vector<TokenId>& tokens) {

@@ -24,13 +24,20 @@ std::string NameOfCase(
   const auto& [kind, type, device] = info.param;
   return absl::StrCat(kind, "_", NameOf(type), "_", device);
 }
-INSTANTIATE_TEST_SUITE_P(
-    Models, CudaModelTest,
-    ::testing::Combine(::testing::Values("llama", "qwen3"),
-                       ::testing::Values(ComputeDType::kBFloat16,
-                                         ComputeDType::kFp8),
-                       ::testing::Values("emulated", "cuda")),
-    NameOfCase);
+std::vector<CudaModelTest::ParamType> Cases() {
+  std::vector<CudaModelTest::ParamType> cases;
+  for (const char* device : {"emulated", "cuda"}) {
+    for (const char* kind : {"llama", "qwen3", "mistral", "gemma3"}) {
+      cases.emplace_back(kind, ComputeDType::kBFloat16, device);
+    }
+    for (const char* kind : {"llama", "qwen3"}) {
+      cases.emplace_back(kind, ComputeDType::kFp8, device);
+    }
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Models, CudaModelTest, ::testing::ValuesIn(Cases()),
+                         NameOfCase);
 
 TEST_P(CudaModelTest, LogitsAndFeaturesAreNearTheCpus) {
   const auto cpu = LoadNativeModel(options_);
@@ -188,7 +195,8 @@ TEST_P(CudaModelTest, ByDefaultThePoolIsMostOfWhatTheWeightsLeave) {
   const auto model = LoadOn(std::make_shared<cuda::EmulatedDevice>(
       cuda::EmulatedDevice::Options{.memory_bytes = kMemory}));
   const ModelInfo& info = model->info();
-  const int64_t pool = model->kv_usage().total_tokens * info.kv_bytes_per_token;
+  const int64_t pool = info.kv_groups.TokensIn(model->kv_usage().total_tokens) *
+                       info.kv_bytes_per_token;
   const int64_t left = kMemory - info.weight_bytes;
   EXPECT_LE(pool, left / 10 * 9);
   EXPECT_GT(pool, left / 10 * 8);
@@ -239,7 +247,7 @@ TEST(CheckCudaCoversTest, NamesWhatIsMissing) {
   other.head_dim = 80;
   EXPECT_EQ(CheckCudaCovers(other).code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(CheckCudaCovers(other).message()),
-              HasSubstr("heads of 64 or 128"));
+              HasSubstr("heads of 64, 128 or 256"));
   other = config;
   other.kind = DecoderKind::kGpt2;
   EXPECT_FALSE(CheckCudaCovers(other).ok());
@@ -248,9 +256,13 @@ TEST(CheckCudaCoversTest, NamesWhatIsMissing) {
   EXPECT_THAT(std::string(CheckCudaCovers(other).message()),
               HasSubstr("the CUDA backend has no mixtures of experts"));
   other = config;
-  other.layers[0].window = 512;
+  other.layers[0].activation = Activation::kGelu;
   EXPECT_THAT(std::string(CheckCudaCovers(other).message()),
-              HasSubstr("the CUDA backend has no sliding windows"));
+              HasSubstr("GELU approximated by tanh"));
+  other = config;
+  other.layers[0].norms_before = false;
+  EXPECT_THAT(std::string(CheckCudaCovers(other).message()),
+              HasSubstr("the CUDA backend has no layers without norms"));
 }
 
 }  // namespace
