@@ -54,6 +54,13 @@ struct EmbedArgs {
   bool operator==(const EmbedArgs&) const = default;
 };
 
+// An expert of a row.
+struct ExpertChoice {
+  int32_t expert = 0;
+  float weight = 0;   // what its output is multiplied by
+  int32_t place = 0;  // of the row, among the rows of all experts
+};
+
 // What a product left in parts, one for each range of its inputs.
 struct Parts {
   const float* values = nullptr;  // [splits, padded_rows, outputs]
@@ -61,6 +68,10 @@ struct Parts {
   int padded_rows = 0;
   int outputs = 0;
   const float* bias = nullptr;  // [outputs] or null
+  // [rows, per_row] or null: a row is that of its first choice, times its
+  // weight, and so on in the order of its choices. REQUIRES: one part, no bias.
+  const ExpertChoice* choices = nullptr;
+  int per_row = 0;
   bool operator==(const Parts&) const = default;
 };
 
@@ -83,6 +94,7 @@ struct ResidualNormArgs {
   int out_block = 0;             // rows of a block of `out`
   bf16_t* tap = nullptr;         // [rows, hidden] x, rounded, or null
   bf16_t* normed_tap = nullptr;  // [rows, hidden] what is normed, or null
+  float* normed = nullptr;  // [rows, hidden] the same, not rounded, or null
   bool operator==(const ResidualNormArgs&) const = default;
 };
 
@@ -133,7 +145,66 @@ struct ProductArgs {
   // gate(x) * value of outputs / 2 pairs (GatePlace), as activations.
   unsigned char* gated = nullptr;
   Gate gate = Gate::kSilu;
+  bool undivided = false;  // one range of inputs, as of gated ones
   bool operator==(const ProductArgs&) const = default;
+};
+
+// The most experts of a layer.
+inline constexpr int kMostExperts = 512;
+
+// Chooses the experts of rows: those with the largest logits, of equal ones the
+// lower number; a logit that is not a number is below all others.
+struct RouteArgs {
+  const float* x = nullptr;       // [rows, hidden]
+  const float* router = nullptr;  // [experts, hidden]
+  int rows = 0;
+  int hidden = 0;  // a multiple of 4
+  int experts = 0;
+  int per_row = 0;
+  bool weights_sum_to_one = true;
+  ExpertChoice* choices = nullptr;  // [rows, per_row] without places
+  bool operator==(const RouteArgs&) const = default;
+};
+
+// Some rows of an expert: those at the places of a block of activations.
+struct ExpertItem {
+  int32_t expert = 0;
+  int32_t rows = 0;  // from the block's first on; 0: there is no such item
+};
+
+// Groups rows by expert: gives every choice a place. Those of an expert begin
+// at a block, and ascend with the rows.
+struct GroupRowsArgs {
+  ExpertChoice* choices = nullptr;  // [num_choices]
+  int num_choices = 0;
+  int experts = 0;
+  int block = 0;                // places of an item
+  ExpertItem* items = nullptr;  // [num_items]
+  int num_items = 0;            // ExpertItems
+  bool operator==(const GroupRowsArgs&) const = default;
+};
+
+// Copies each row to the places of its choices.
+struct PlaceRowsArgs {
+  const unsigned char* activations = nullptr;  // [rows, columns]
+  int rows = 0;
+  int columns = 0;                        // a multiple of 64
+  const ExpertChoice* choices = nullptr;  // [rows, per_row]
+  int per_row = 0;
+  unsigned char* out = nullptr;  // activations [places, columns]
+  int out_block = 0;             // rows of a block of `out`
+  bool operator==(const PlaceRowsArgs&) const = default;
+};
+
+// The product of each expert with its rows. `product`: of the first expert,
+// with the activations of all places; the others' weights follow.
+struct ExpertProductArgs {
+  ProductArgs product;
+  int64_t expert_bytes = 0;           // from expert to expert
+  const ExpertItem* items = nullptr;  // [num_items]
+  int num_items = 0;
+  int block = 0;  // places of an item: 16 or 64
+  bool operator==(const ExpertProductArgs&) const = default;
 };
 
 // Turns the product of a layer's input into the inputs of attention: queries
@@ -414,7 +485,8 @@ using KernelArgs =
     std::variant<EmbedArgs, ResidualNormArgs, TakeRowsArgs, ProductArgs,
                  PrepareArgs, AttendArgs, KeepArgs, GatherTapsArgs, DrawArgs,
                  FilterArgs, PerturbArgs, RankArgs, GatherArgs,
-                 RandomWeightsArgs, ReadArgs>;
+                 RandomWeightsArgs, ReadArgs, RouteArgs, GroupRowsArgs,
+                 PlaceRowsArgs, ExpertProductArgs>;
 
 }  // namespace espalier::cuda
 

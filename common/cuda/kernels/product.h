@@ -40,14 +40,20 @@ struct ProductRing {
   DEVICE unsigned char* Rows(int tile) const { return Strip(tile, kGroups); }
 };
 
+// Returns the ranges of inputs that are summed apart.
+ESPALIER_HOST_DEVICE inline int SplitsOf(const ProductArgs& args) {
+  return args.gated == nullptr && !args.undivided
+             ? ProductSplits(args.outputs, args.inputs)
+             : 1;
+}
+
 // The part of the product that a block of the grid computes.
 struct ProductPart {
   int first_strip, strips, split, row_block;
   int first_tile, tiles;  // of the inputs
 
   DEVICE ProductPart(const ProductArgs& args, int groups) {
-    const int splits =
-        args.gated == nullptr ? ProductSplits(args.outputs, args.inputs) : 1;
+    const int splits = SplitsOf(args);
     const int all_strips = args.outputs / kStripOutputs;
     const int all_tiles = args.inputs / kTileColumns;
     first_strip = blockIdx.x / splits * groups;
@@ -212,11 +218,8 @@ DEVICE bool StartProduct(const ProductArgs& args, const ProductPart& part,
   return group < part.strips;
 }
 
-// Grid: strips / kGroups * splits, blocks of rows.
 template <int kGroups, int kRows>
-__global__ void __launch_bounds__(kGroups * 128 + 32, 1)
-    Product(const __grid_constant__ ProductArgs args) {
-  SHARED_MEMORY(shared);
+DEVICE void RunProduct(const ProductArgs& args, unsigned char* shared) {
   const ProductRing<kGroups, kRows, kWeightTileBytes> ring(shared);
   const ProductPart part(args, kGroups);
   if (!StartProduct<kGroups>(args, part, ring)) return;
@@ -224,6 +227,14 @@ __global__ void __launch_bounds__(kGroups * 128 + 32, 1)
   MultiplyTiles<kRows>(part, ring, sums);
   WaitForPrevious();
   WriteSums<kRows>(args, part, sums);
+}
+
+// Grid: strips / kGroups * splits, blocks of rows.
+template <int kGroups, int kRows>
+__global__ void __launch_bounds__(kGroups * 128 + 32, 1)
+    Product(const __grid_constant__ ProductArgs args) {
+  SHARED_MEMORY(shared);
+  RunProduct<kGroups, kRows>(args, shared);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ DEVICE void WriteNormed(const ResidualNormArgs& args, int64_t row, int out_row,
                         int i, const Quad& value, const Quad& normed) {
   const Vector<uint32_t, 2> rounded = RoundedQuad(normed);
   const int64_t at = row * args.hidden + i;
+  if (args.normed != nullptr) StoreVector(args.normed + at, normed);
   if (args.out != nullptr && out_row >= 0) {
     StoreVector(reinterpret_cast<uint32_t*>(
                     args.out +

@@ -17,15 +17,6 @@ using cuda::ActivationBytes;
 using cuda::DeviceArray;
 using cuda::RowBlock;
 
-namespace {
-
-cuda::Gate GateOf(const LayerShape& layer) {
-  return layer.activation == Activation::kSilu ? cuda::Gate::kSilu
-                                               : cuda::Gate::kGeluTanh;
-}
-
-}  // namespace
-
 absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   const auto hidden = static_cast<uint32_t>(config_.hidden_size);
   const auto attended =
@@ -33,10 +24,15 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   const CudaLayer& layer = weights_.layers[0];
   const auto kv_outputs =
       static_cast<int>(2 * config_.num_kv_heads * config_.head_dim);
-  const int64_t parts =
-      std::max({PartsSize(layer.qkv, rows),
-                PartsSize(kv_outputs, layer.qkv.inputs, rows),
-                PartsSize(layer.out, rows), PartsSize(layer.down, rows)});
+  int64_t parts = std::max({PartsSize(layer.qkv, rows),
+                            PartsSize(kv_outputs, layer.qkv.inputs, rows),
+                            PartsSize(layer.out, rows)});
+  int64_t ffn = 0;
+  for (int64_t i = 0; i < config_.num_layers; ++i) {
+    if (!config_.layers[i].is_dense()) continue;
+    parts = std::max(parts, PartsSize(weights_.layers[i].down, rows));
+    ffn = std::max(ffn, config_.layers[i].ffn_size);
+  }
   RETURN_IF_ERROR(GrowArray(device_, rows * config_.hidden_size, scratch_.x));
   RETURN_IF_ERROR(GrowArray(device_, parts, scratch_.parts));
   const auto activations = [&](int count, uint32_t columns) {
@@ -47,9 +43,8 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   RETURN_IF_ERROR(
       GrowArray(device_, activations(rows, attended), scratch_.attended));
   RETURN_IF_ERROR(GrowArray(
-      device_,
-      activations(rows, static_cast<uint32_t>(config_.layers.front().ffn_size)),
-      scratch_.gated));
+      device_, activations(rows, static_cast<uint32_t>(ffn)), scratch_.gated));
+  RETURN_IF_ERROR(mixture_.Reserve(rows));
   RETURN_IF_ERROR(
       GrowArray(device_, activations(logit_rows, hidden), scratch_.logit_rows));
   RETURN_IF_ERROR(logits_.Reserve(logit_rows));
@@ -114,7 +109,9 @@ cuda::TakeRowsArgs CudaDecoder::StreamAfter(int64_t index,
 void CudaDecoder::AddOutput(int64_t index, int rows,
                             cuda::ResidualNormArgs& norm) const {
   const CudaLayer& layer = weights_.layers[index];
-  norm.parts = PartsOf(layer.down, rows);
+  const LayerShape& shape = config_.layers[index];
+  norm.parts = shape.is_dense() ? PartsOf(layer.down, rows)
+                                : mixture_.output(shape, rows);
   norm.added_weight = layer.ffn_out_norm.data();
 }
 
@@ -230,14 +227,27 @@ void CudaDecoder::LaunchLayer(int64_t index, const unsigned char* input,
   queue_.Launch(Preparation(index, rows, kv));
   Attend(index, pass, kv);
   Multiply(layer.out, scratch_.attended.data(), rows, scratch_.parts.data());
+  FeedForward(index, pass, PartsOf(layer.out, rows));
+}
+
+void CudaDecoder::FeedForward(int64_t index, const CudaPass& pass,
+                              const cuda::Parts& parts) {
+  const CudaLayer& layer = weights_.layers[index];
+  const LayerShape& shape = config_.layers[index];
+  const int rows = pass.num_rows();
   cuda::ResidualNormArgs norm = Norm(pass, layer.ffn_norm);
-  norm.parts = PartsOf(layer.out, rows);
+  norm.parts = parts;
   norm.added_weight = layer.attention_out_norm.data();
+  if (!shape.is_dense()) norm.normed = mixture_.router_input();
   queue_.Launch(norm);
+  if (!shape.is_dense()) {
+    mixture_.Launch(shape, layer.experts, scratch_.normed.data(), rows);
+    return;
+  }
   cuda::ProductArgs gate_up =
       ProductOf(layer.gate_up, scratch_.normed.data(), rows, /*parts=*/nullptr);
   gate_up.gated = scratch_.gated.data();
-  gate_up.gate = GateOf(config_.layers[index]);
+  gate_up.gate = GateOf(shape);
   queue_.Launch(gate_up);
   Multiply(layer.down, scratch_.gated.data(), rows, scratch_.parts.data());
 }

@@ -10,6 +10,7 @@
 #include "common/cuda/device_array.h"
 #include "common/cuda/layout.h"
 #include "common/model/cuda/cuda_logits.h"
+#include "common/model/cuda/cuda_mixture.h"
 #include "common/model/cuda/cuda_pass.h"
 #include "common/model/cuda/cuda_weights.h"
 #include "common/model/cuda/mailbox.h"
@@ -32,6 +33,7 @@ class CudaDecoder {
         angles_(std::move(angles)),
         device_(device),
         queue_(queue),
+        mixture_(config, device, queue),
         logits_(weights.head_or_tokens(), device, queue) {}
 
   struct Target {
@@ -97,6 +99,10 @@ class CudaDecoder {
   cuda::PrepareArgs Preparation(int64_t index, int rows,
                                 const cuda::KvPages& kv) const;
   void Attend(int64_t index, const CudaPass& pass, const cuda::KvPages& kv);
+  // Queues the feed-forward part of a layer on the residual stream and `parts`
+  // of it, the output of attention.
+  void FeedForward(int64_t index, const CudaPass& pass,
+                   const cuda::Parts& parts);
   // Adds to `norm` the output of a layer.
   void AddOutput(int64_t index, int rows, cuda::ResidualNormArgs& norm) const;
   void Head(const CudaPass& pass, const Target& target);
@@ -114,6 +120,7 @@ class CudaDecoder {
   const CudaAngles angles_;
   cuda::ComputeDevice& device_;
   cuda::KernelQueue& queue_;
+  CudaMixture mixture_;
   CudaLogits logits_;
   Description on_device_;
   Scratch scratch_;

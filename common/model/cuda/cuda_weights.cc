@@ -17,6 +17,31 @@ namespace espalier {
 using cuda::ComputeDevice;
 using cuda::DeviceArray;
 
+namespace {
+
+// `mlp`: the prefix of the tensors' names.
+absl::StatusOr<CudaExperts> LoadExperts(const ExpertsShape& shape,
+                                        int64_t hidden, const std::string& mlp,
+                                        CudaWeightLoader& loader) {
+  std::vector<CudaWeightLoader::GatedPart> gate_up;
+  std::vector<CudaWeightLoader::Part> down;
+  for (int64_t i = 0; i < shape.count; ++i) {
+    const std::string expert = absl::StrCat(mlp, "experts.", i, ".");
+    gate_up.push_back({{expert + "gate_proj", shape.ffn_size},
+                       {expert + "up_proj", shape.ffn_size}});
+    down.push_back({expert + "down_proj", hidden});
+  }
+  CudaExperts experts;
+  ASSIGN_OR_RETURN(experts.router,
+                   loader.Floats({mlp + "gate", shape.count}, hidden));
+  ASSIGN_OR_RETURN(experts.gate_up, loader.Gated(gate_up, hidden));
+  ASSIGN_OR_RETURN(experts.down, loader.Linear(down, shape.ffn_size,
+                                               /*has_bias=*/false));
+  return experts;
+}
+
+}  // namespace
+
 absl::StatusOr<CudaLayer> LoadCudaLayer(const ModelConfig& config,
                                         int64_t index, const std::string& layer,
                                         CudaWeightLoader& loader) {
@@ -66,9 +91,15 @@ absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
                                              inputs, shape.attention_bias));
   ASSIGN_OR_RETURN(loaded.out, loader.Linear({{attention + "o_proj", hidden}},
                                              q_size, shape.attention_out_bias));
+  if (!shape.is_dense()) {
+    ASSIGN_OR_RETURN(loaded.experts,
+                     LoadExperts(shape.experts, hidden, mlp, loader));
+    return loaded;
+  }
   ASSIGN_OR_RETURN(loaded.gate_up,
-                   loader.Gated({mlp + "gate_proj", shape.ffn_size},
-                                {mlp + "up_proj", shape.ffn_size}, hidden));
+                   loader.Gated({{{mlp + "gate_proj", shape.ffn_size},
+                                  {mlp + "up_proj", shape.ffn_size}}},
+                                hidden));
   ASSIGN_OR_RETURN(loaded.down,
                    loader.Linear({{mlp + "down_proj", hidden}}, shape.ffn_size,
                                  /*has_bias=*/false));
@@ -83,13 +114,14 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
   };
   RETURN_IF_ERROR(
       need(config.kind == DecoderKind::kLlama, "another kind than GPT-2's"));
-  RETURN_IF_ERROR(
-      CheckFeatures(config,
-                    {LayerFeature::kWindows, LayerFeature::kSeveralRotaryTables,
-                     LayerFeature::kNormsAfter, LayerFeature::kQueryScalar,
-                     LayerFeature::kEmbeddingScale},
-                    "the CUDA backend"));
-  const LayerShape& layer = config.layers.front();  // alike but for windows
+  RETURN_IF_ERROR(CheckFeatures(
+      config,
+      {LayerFeature::kExperts, LayerFeature::kWindows,
+       LayerFeature::kSeveralRotaryTables, LayerFeature::kNormsAfter,
+       LayerFeature::kQueryScalar, LayerFeature::kEmbeddingScale},
+      "the CUDA backend"));
+  // Layers are alike but for windows and experts.
+  const LayerShape& layer = config.layers.front();
   RETURN_IF_ERROR(need(layer.activation != Activation::kGelu,
                        "SiLU or GELU approximated by tanh"));
   RETURN_IF_ERROR(need(
@@ -100,8 +132,14 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
   RETURN_IF_ERROR(need(config.hidden_size % 64 == 0, "hidden_size % 64 == 0"));
   RETURN_IF_ERROR(need(config.hidden_size <= cuda::kMostNormColumns,
                        "hidden_size of at most 32768"));
-  RETURN_IF_ERROR(
-      need(layer.ffn_size % 64 == 0, "intermediate_size % 64 == 0"));
+  for (const LayerShape& each : config.layers) {
+    RETURN_IF_ERROR(need(!each.is_dense() || each.ffn_size % 64 == 0,
+                         "intermediate_size % 64 == 0"));
+    RETURN_IF_ERROR(need(each.experts.ffn_size % 64 == 0,
+                         "moe_intermediate_size % 64 == 0"));
+    RETURN_IF_ERROR(
+        need(each.experts.count <= cuda::kMostExperts, "at most 512 experts"));
+  }
   RETURN_IF_ERROR(need(config.vocab_size <= cuda::kMostTokens,
                        "a vocabulary of at most 262144"));
   return need(!layer.mlp_bias, "products of the MLP without bias");

@@ -36,15 +36,23 @@ struct CudaLinear {
   int outputs = 0;
 };
 
-// Size 0: the layer has no such norm.
+// The experts of a layer, one after another.
+struct CudaExperts {
+  cuda::DeviceArray<float> router;  // [experts, hidden]
+  CudaLinear gate_up;               // of each: hidden -> 2 ffn
+  CudaLinear down;                  // of each: ffn -> hidden
+};
+
+// Size 0: the layer has no such norm, or product.
 struct CudaLayer {
   cuda::DeviceArray<float> attention_norm, ffn_norm;          // [hidden]
   cuda::DeviceArray<float> attention_out_norm, ffn_out_norm;  // [hidden]
   cuda::DeviceArray<float> q_norm, k_norm;                    // [head_dim]
-  CudaLinear qkv;      // hidden -> (heads + 2 kv_heads) * head_dim
-  CudaLinear out;      // heads * head_dim -> hidden
-  CudaLinear gate_up;  // hidden -> 2 ffn, gates and values in turns
-  CudaLinear down;     // ffn -> hidden
+  CudaLinear qkv;       // hidden -> (heads + 2 kv_heads) * head_dim
+  CudaLinear out;       // heads * head_dim -> hidden
+  CudaLinear gate_up;   // hidden -> 2 ffn, gates and values in turns
+  CudaLinear down;      // ffn -> hidden
+  CudaExperts experts;  // in place of the last two
 };
 
 // The weights of a decoder on a device.

@@ -130,6 +130,7 @@ inline std::vector<Subject> CudaSubjects() {
   add("Qwen3", testing::WriteWideQwen3, ComputeDType::kFp8);
   add("Mistral", testing::WriteWideMistral, ComputeDType::kBFloat16);
   add("Gemma3", testing::WriteWideGemma3, ComputeDType::kBFloat16);
+  add("Qwen3Moe", testing::WriteWideQwen3Moe, ComputeDType::kBFloat16);
   return subjects;
 }
 

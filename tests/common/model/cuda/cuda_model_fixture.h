@@ -71,6 +71,7 @@ class CudaModelTest : public ::testing::TestWithParam<
     if (kind == "qwen3") return testing::WriteWideQwen3;
     if (kind == "mistral") return testing::WriteWideMistral;
     if (kind == "gemma3") return testing::WriteWideGemma3;
+    if (kind == "qwen3moe") return testing::WriteWideQwen3Moe;
     return testing::WriteWideLlama;
   }
 
