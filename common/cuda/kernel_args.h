@@ -25,11 +25,14 @@ struct PassRow {
 struct PassSequence {
   int32_t prefix = 0;  // cached positions
   int32_t first_row = 0;
-  int32_t rows = 0;          // at most kMostTreeRows
+  int32_t rows = 0;          // at most MostTreeRows
   int32_t table_begin = 0;   // of its pages in the page table
   int64_t states_begin = 0;  // of its states, see AttendArgs
 };
-inline constexpr int kMostTreeRows = 256;
+// Their pages have to fit into the shared memory of a multiprocessor.
+ESPALIER_HOST_DEVICE constexpr int MostTreeRows(int head_dim) {
+  return head_dim > 128 ? 128 : 256;
+}
 
 // A layer's K/V in the pages of all sequences.
 struct KvPages {
@@ -39,15 +42,23 @@ struct KvPages {
   bool operator==(const KvPages&) const = default;
 };
 
-// x[row] = row tokens[row] of an embedding table.
+// x[row] = row tokens[row] of an embedding table, times `scale`.
 struct EmbedArgs {
   const unsigned char* table = nullptr;  // weights [vocab, hidden]
   const int32_t* tokens = nullptr;       // [rows]
   int rows = 0;
-  int hidden = 0;         // a multiple of 64
+  int hidden = 0;  // a multiple of 64
+  float scale = 1;
   float* x = nullptr;     // [rows, hidden]
   bf16_t* tap = nullptr;  // [rows, hidden] the same rounded, or null
   bool operator==(const EmbedArgs&) const = default;
+};
+
+// An expert of a row.
+struct ExpertChoice {
+  int32_t expert = 0;
+  float weight = 0;   // what its output is multiplied by
+  int32_t place = 0;  // of the row, among the rows of all experts
 };
 
 // What a product left in parts, one for each range of its inputs.
@@ -57,19 +68,25 @@ struct Parts {
   int padded_rows = 0;
   int outputs = 0;
   const float* bias = nullptr;  // [outputs] or null
+  // [rows, per_row] or null: a row is that of its first choice, times its
+  // weight, and so on in the order of its choices. REQUIRES: one part, no bias.
+  const ExpertChoice* choices = nullptr;
+  int per_row = 0;
   bool operator==(const Parts&) const = default;
 };
 
 // The most columns of a row that is normalized; they are a multiple of 64.
 inline constexpr int kMostNormColumns = 32768;
 
-// x += the parts of a product; out = x / rms(x) * weight, as activations.
+// x += the parts of a product, normed by themselves where `added_weight` says
+// so; out = x / rms(x) * weight, as activations.
 struct ResidualNormArgs {
   float* x = nullptr;  // [rows, hidden] residual stream
   Parts parts = {};    // splits 0: none
   int rows = 0;
-  int hidden = 0;                 // at most kMostNormColumns
-  const float* weight = nullptr;  // [hidden]
+  int hidden = 0;                       // at most kMostNormColumns
+  const float* added_weight = nullptr;  // [hidden] or null
+  const float* weight = nullptr;        // [hidden]
   float epsilon = 0;
   // Which row of `out` a row becomes, -1: none. Null: its own.
   const int32_t* out_rows = nullptr;
@@ -77,6 +94,7 @@ struct ResidualNormArgs {
   int out_block = 0;             // rows of a block of `out`
   bf16_t* tap = nullptr;         // [rows, hidden] x, rounded, or null
   bf16_t* normed_tap = nullptr;  // [rows, hidden] what is normed, or null
+  float* normed = nullptr;  // [rows, hidden] the same, not rounded, or null
   bool operator==(const ResidualNormArgs&) const = default;
 };
 
@@ -108,6 +126,9 @@ struct TakeRowsArgs {
   bool operator==(const TakeRowsArgs&) const = default;
 };
 
+// By what gates multiply values.
+enum class Gate : int { kSilu, kGeluTanh };
+
 // out = weights times rows. An output's bits depend on its row and its weights
 // alone: the ranges of inputs that are summed apart follow from the weights'
 // shape (ProductSplits).
@@ -121,9 +142,69 @@ struct ProductArgs {
   int outputs = 0;  // a multiple of 64
   // One of the two. Parts: [ProductSplits, padded rows, outputs].
   float* parts = nullptr;
-  // silu(gate) * value of outputs / 2 pairs (GatePlace), as activations.
+  // gate(x) * value of outputs / 2 pairs (GatePlace), as activations.
   unsigned char* gated = nullptr;
+  Gate gate = Gate::kSilu;
+  bool undivided = false;  // one range of inputs, as of gated ones
   bool operator==(const ProductArgs&) const = default;
+};
+
+// The most experts of a layer.
+inline constexpr int kMostExperts = 512;
+
+// Chooses the experts of rows: those with the largest logits, of equal ones the
+// lower number; a logit that is not a number is below all others.
+struct RouteArgs {
+  const float* x = nullptr;       // [rows, hidden]
+  const float* router = nullptr;  // [experts, hidden]
+  int rows = 0;
+  int hidden = 0;  // a multiple of 4
+  int experts = 0;
+  int per_row = 0;
+  bool weights_sum_to_one = true;
+  ExpertChoice* choices = nullptr;  // [rows, per_row] without places
+  bool operator==(const RouteArgs&) const = default;
+};
+
+// Some rows of an expert: those at the places of a block of activations.
+struct ExpertItem {
+  int32_t expert = 0;
+  int32_t rows = 0;  // from the block's first on; 0: there is no such item
+};
+
+// Groups rows by expert: gives every choice a place. Those of an expert begin
+// at a block, and ascend with the rows.
+struct GroupRowsArgs {
+  ExpertChoice* choices = nullptr;  // [num_choices]
+  int num_choices = 0;
+  int experts = 0;
+  int block = 0;                // places of an item
+  ExpertItem* items = nullptr;  // [num_items]
+  int num_items = 0;            // ExpertItems
+  bool operator==(const GroupRowsArgs&) const = default;
+};
+
+// Copies each row to the places of its choices.
+struct PlaceRowsArgs {
+  const unsigned char* activations = nullptr;  // [rows, columns]
+  int rows = 0;
+  int columns = 0;                        // a multiple of 64
+  const ExpertChoice* choices = nullptr;  // [rows, per_row]
+  int per_row = 0;
+  unsigned char* out = nullptr;  // activations [places, columns]
+  int out_block = 0;             // rows of a block of `out`
+  bool operator==(const PlaceRowsArgs&) const = default;
+};
+
+// The product of each expert with its rows. `product`: of the first expert,
+// with the activations of all places; the others' weights follow.
+struct ExpertProductArgs {
+  ProductArgs product;
+  int64_t expert_bytes = 0;           // from expert to expert
+  const ExpertItem* items = nullptr;  // [num_items]
+  int num_items = 0;
+  int block = 0;  // places of an item: 16 or 64
+  bool operator==(const ExpertProductArgs&) const = default;
 };
 
 // Turns the product of a layer's input into the inputs of attention: queries
@@ -140,11 +221,18 @@ struct PrepareArgs {
   int num_rows = 0;
   int heads = 0;
   int kv_heads = 0;
-  int head_dim = 0;  // 64 or 128
+  int head_dim = 0;  // 64, 128 or 256
   KvPages kv;
   bf16_t* queries = nullptr;  // [rows, heads, head_dim]
   bool operator==(const PrepareArgs&) const = default;
 };
+
+// Returns what scores are multiplied by: they are divided by the root of
+// `scalar`, and in units of log 2.
+inline float AttendScale(double scalar) {
+  constexpr float kLog2E = 1.44269504f;
+  return kLog2E / std::sqrt(static_cast<float>(scalar));
+}
 
 // Work of the attention over pages that lie wholly in a prefix: some rows and
 // one chunk of pages.
@@ -180,7 +268,11 @@ struct AttendArgs {
   int tree_pages = 0;  // that a tree touches, the most of all sequences
   int kv_heads = 0;
   int group = 0;     // heads that share a K/V head, at most 8
-  int head_dim = 0;  // 64 or 128
+  int head_dim = 0;  // 64, 128 or 256
+  float scale = 0;   // AttendScale
+  // Positions that a row sees, its own among them; 0: all. Pages before
+  // FirstSeenPage of a sequence's prefix may be anything.
+  int window = 0;
   // The states of chunks: [chunks, kv_heads, rows * group, head_dim + 2] for
   // each sequence, chunks being those before page prefix / 64.
   float* states = nullptr;
@@ -393,7 +485,8 @@ using KernelArgs =
     std::variant<EmbedArgs, ResidualNormArgs, TakeRowsArgs, ProductArgs,
                  PrepareArgs, AttendArgs, KeepArgs, GatherTapsArgs, DrawArgs,
                  FilterArgs, PerturbArgs, RankArgs, GatherArgs,
-                 RandomWeightsArgs, ReadArgs>;
+                 RandomWeightsArgs, ReadArgs, RouteArgs, GroupRowsArgs,
+                 PlaceRowsArgs, ExpertProductArgs>;
 
 }  // namespace espalier::cuda
 

@@ -4,6 +4,7 @@
 #include "common/cuda/launch/cuda_launch.h"
 #include "common/cuda/launch/logits.cc"
 #include "common/cuda/launch/memory.cc"
+#include "common/cuda/launch/mixture.cc"
 #include "common/cuda/launch/product.cc"
 #include "common/cuda/launch/rows.cc"
 

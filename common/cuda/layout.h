@@ -164,6 +164,12 @@ ESPALIER_HOST_DEVICE constexpr int ChunkBegin(int chunk) {
   return kMiddlePages + (chunk - kMiddleChunks) * kLongChunkPages;
 }
 
+// Returns the first page that a row at `position` sees of its window, which it
+// ends. REQUIRES: 0 <= position, 1 <= window.
+ESPALIER_HOST_DEVICE constexpr int FirstSeenPage(int position, int window) {
+  return position < window ? 0 : (position - window + 1) / kPagePositions;
+}
+
 }  // namespace espalier::cuda
 
 #endif  // ESPALIER_COMMON_CUDA_LAYOUT_H_

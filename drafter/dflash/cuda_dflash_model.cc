@@ -78,7 +78,7 @@ absl::Status CudaDflashModel::ExtendBy(absl::Span<const Piece> pieces) {
     CudaKvCache& kv = Get(piece.rows->context).kv;
     pass.Add(std::vector<TokenId>(piece.count, 0),
              Positioned(ContextRows(kv.length(), piece.count), piece.first),
-             kv.pages(), /*num_logit_rows=*/0);
+             kv.tables(), /*num_logit_rows=*/0);
   }
   pass.ForgetAttention();
   RETURN_IF_ERROR(ReserveContexts(pass.num_rows()));
@@ -142,7 +142,7 @@ absl::Status CudaDflashModel::PredictSome(absl::Span<const Block>& blocks,
     pass.Add(tokens,
              Positioned(BlockRows(kv.length(), size, config().causal),
                         block.root_position),
-             kv.pages(), /*num_logit_rows=*/0);
+             kv.tables(), /*num_logit_rows=*/0);
     for (size_t i = 0; i < block.wanted.size(); ++i) {
       pass.logit_rows[first_row + 1 + i] = pass.num_logit_rows++;
       queries.push_back(

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kContextBytes = int64_t{1} << 30;  // of all sequences
 
 int64_t PoolTokens(const KvPageShape& shape) {
-  const int64_t block_bytes = shape.page_bytes() * shape.groups.count();
+  const int64_t block_bytes = shape.page_bytes() * shape.layers.groups.count();
   return kContextBytes / block_bytes * nn::kPageTokens;
 }
 

@@ -55,7 +55,7 @@ void CudaEagleModel::Launch(const CudaPass& pass, const Places& places) {
   }
   decoder().LaunchLayer(0, is_eagle1() ? joined_.data() : input_.data(), pass,
                         places.target);
-  TakeRowsArgs out = decoder().StreamAfter(0, rows);
+  TakeRowsArgs out = decoder().StreamAfter(0, pass);
   out.to_rows = places.to_rows;
   if (head_.config.norm_output) {
     out.weight = weights().final_norm.data();

@@ -123,7 +123,7 @@ absl::Status CudaRowModel::Append(Sequence sequence,
   std::iota(chain.begin(), chain.end(), kPrefixParent);
   CudaPass pass(config());
   pass.Add(tokens, BuildRowTree(chain, state.cache.length()),
-           state.cache.pages(), /*num_logit_rows=*/0);
+           state.cache.tables(), /*num_logit_rows=*/0);
   RETURN_IF_ERROR(RunPass(pass, rows));
   state.cache.Advance(count);
   return absl::OkStatus();
@@ -146,7 +146,7 @@ absl::Status CudaRowModel::Run(absl::Span<const TreeRows> batch) {
       rows.to_rows.push_back(row);
     }
     pass.Add(part.tokens, BuildRowTree(part.parents, state.cache.length()),
-             state.cache.pages(), /*num_logit_rows=*/0);
+             state.cache.tables(), /*num_logit_rows=*/0);
   }
   return RunPass(pass, rows);
 }

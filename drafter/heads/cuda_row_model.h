@@ -29,7 +29,7 @@ struct CudaNetwork {
   std::shared_ptr<cuda::ComputeDevice> device;  // outlives what follows
   ModelConfig config = {};                      // of its layers
   CudaWeights weights = {};  // head: rows of the draft vocabulary, or tied
-  cuda::DeviceArray<float> angles = {};
+  CudaAngles angles = {};
   int64_t max_positions = 0;  // that there are angles for
   std::unique_ptr<CudaKvStore> store = {};
   std::unique_ptr<CudaCandidates> candidates = {};
@@ -60,7 +60,9 @@ class CudaRowModel : public RowModel {
   absl::Status Append(Sequence sequence, absl::Span<const TokenId> tokens,
                       const States& states) override;
   absl::Status Run(absl::Span<const TreeRows> batch) override;
-  int64_t max_tree_rows() const override { return cuda::kMostTreeRows; }
+  int64_t max_tree_rows() const override {
+    return cuda::MostTreeRows(static_cast<int>(config().head_dim));
+  }
   absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
       absl::Span<const Query> queries, int64_t width) override;
 

@@ -45,7 +45,7 @@ NativeLayers::Runtime HeadRuntime::layers() const {
 
 KvPageStore::Room HeadRuntime::Room(const KvPageShape& shape,
                                     int64_t total_tokens) const {
-  return {.total_tokens = total_tokens * shape.groups.count(),
+  return {.total_tokens = total_tokens * shape.layers.groups.count(),
           .max_cached_tokens =
               prefix_cache_bytes / shape.page_bytes() * nn::kPageTokens};
 }
@@ -62,7 +62,7 @@ absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> HeadRuntime::OpenDevice(
 
 CudaKvStore::Room HeadRuntime::DeviceRoom(const ModelConfig& layers,
                                           int64_t total_tokens) const {
-  return {.total_tokens = total_tokens,
+  return {.total_tokens = total_tokens * CudaKvStore::GroupsOf(layers).count(),
           .max_cached_tokens =
               prefix_cache_bytes / CudaKvStore::TokenBytes(layers)};
 }

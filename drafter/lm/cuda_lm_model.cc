@@ -7,8 +7,7 @@ namespace espalier::drafter {
 
 void CudaLmModel::Launch(const CudaPass& pass, const Places& places) {
   decoder().LaunchLayers(pass, places.target);
-  cuda::TakeRowsArgs out =
-      decoder().StreamAfter(config().num_layers - 1, pass.num_rows());
+  cuda::TakeRowsArgs out = decoder().StreamAfter(config().num_layers - 1, pass);
   out.weight = weights().final_norm.data();
   out.epsilon = epsilon();
   out.normed = places.outputs;

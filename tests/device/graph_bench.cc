@@ -35,6 +35,8 @@ namespace {
 
 using cuda::DeviceArray;
 
+constexpr int kMostRows = cuda::MostTreeRows(/*head_dim=*/128);
+
 struct Flags {
   std::string shape, device = "cuda", json;
   int64_t context = 1024;
@@ -62,7 +64,7 @@ absl::StatusOr<Network> Load(const Flags& flags) {
   ASSIGN_OR_RETURN(network.weights,
                    LoadCudaWeights(network.config, files, *network.device, pool,
                                    CudaWeightType::kBf16));
-  const int64_t tokens = flags.context + cuda::kMostTreeRows;
+  const int64_t tokens = flags.context + kMostRows;
   ASSIGN_OR_RETURN(
       network.store,
       CudaKvStore::Make(network.config,
@@ -91,7 +93,7 @@ CudaPass PassOf(const Network& network, int rows) {
   parents[0] = kPrefixParent;
   CudaPass pass(network.config);
   pass.Add(std::vector<TokenId>(rows, 1),
-           BuildRowTree(parents, network.context), network.pages, rows);
+           BuildRowTree(parents, network.context), {{network.pages}}, rows);
   return pass;
 }
 
@@ -104,13 +106,12 @@ class Way {
  public:
   static absl::StatusOr<std::unique_ptr<Way>> Make(const Network& network,
                                                    bool has_graphs) {
-    ASSIGN_OR_RETURN(
-        auto angles,
-        MakeCudaAngles(network.config, network.context + cuda::kMostTreeRows,
-                       *network.device));
+    ASSIGN_OR_RETURN(auto angles,
+                     MakeCudaAngles(network.config, network.context + kMostRows,
+                                    *network.device));
     return std::make_unique<Way>(network, std::move(angles), has_graphs);
   }
-  Way(const Network& network, DeviceArray<float> angles, bool has_graphs)
+  Way(const Network& network, CudaAngles angles, bool has_graphs)
       : network_(network),
         graphs_(has_graphs ? std::make_unique<LaunchGraphs>(*network.device)
                            : nullptr),
@@ -244,8 +245,7 @@ int Main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     int rows = 0;
-    if (absl::SimpleAtoi(arg, &rows) && rows >= 1 &&
-        rows <= cuda::kMostTreeRows) {
+    if (absl::SimpleAtoi(arg, &rows) && rows >= 1 && rows <= kMostRows) {
       flags.rows.push_back(rows);
     } else if (arg == "--shape" && i + 1 < argc) {
       flags.shape = argv[++i];

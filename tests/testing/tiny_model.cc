@@ -34,6 +34,8 @@ constexpr Shape kWide = {
     .hidden = 64, .heads = 4, .kv_heads = 2, .head_dim = 64, .ffn = 128};
 constexpr Shape kWideQwen3 = {
     .hidden = 128, .heads = 2, .kv_heads = 1, .head_dim = 128, .ffn = 192};
+constexpr Shape kWideGemma3 = {
+    .hidden = 64, .heads = 2, .kv_heads = 1, .head_dim = 256, .ffn = 128};
 
 uint16_t ToBf16Bits(float value) {  // exact for what RoundToBf16 returns
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
@@ -206,6 +208,12 @@ TinyTensors WriteLlama(const std::string& folder, const Shape& shape,
   return tensors;
 }
 
+Json MistralFields() {
+  return {{"architectures", {"MistralForCausalLM"}},
+          {"model_type", "mistral"},
+          {"sliding_window", kTinyWindow}};
+}
+
 void DrawHeadNorms(const Shape& shape, WeightSource& source,
                    TinyTensors& tensors) {
   for (int64_t i = 0; i < kLayers; ++i) {
@@ -219,9 +227,9 @@ void DrawHeadNorms(const Shape& shape, WeightSource& source,
 }
 
 // Replaces the MLP of a layer by experts.
-void DrawExperts(const Shape& shape, int64_t layer, WeightSource& source,
-                 TinyTensors& tensors) {
-  constexpr int64_t kExperts = 6, kFfn = 32;
+constexpr int64_t kExperts = 6;
+void DrawExperts(const Shape& shape, int64_t ffn, int64_t layer,
+                 WeightSource& source, TinyTensors& tensors) {
   const std::string mlp = absl::StrCat("model.layers.", layer, ".mlp.");
   for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
     tensors.erase(mlp + name + ".weight");
@@ -233,14 +241,15 @@ void DrawExperts(const Shape& shape, int64_t layer, WeightSource& source,
   tensors[mlp + "gate.weight"] = router;
   for (int64_t i = 0; i < kExperts; ++i) {
     const std::string expert = absl::StrCat(mlp, "experts.", i, ".");
-    tensors[expert + "gate_proj.weight"] = source.Matrix(kFfn, hidden, hidden);
-    tensors[expert + "up_proj.weight"] = source.Matrix(kFfn, hidden, hidden, 2);
-    tensors[expert + "down_proj.weight"] = source.Matrix(hidden, kFfn, kFfn, 2);
+    tensors[expert + "gate_proj.weight"] = source.Matrix(ffn, hidden, hidden);
+    tensors[expert + "up_proj.weight"] = source.Matrix(ffn, hidden, hidden, 2);
+    tensors[expert + "down_proj.weight"] = source.Matrix(hidden, ffn, ffn, 2);
   }
 }
 
+// `expert_ffn`: of each expert; 0: the layers are dense.
 TinyTensors WriteQwen3(const std::string& folder, const Shape& shape,
-                       uint64_t seed, bool experts = false) {
+                       uint64_t seed, int64_t expert_ffn = 0) {
   WeightSource source(seed);
   TinyTensors tensors;
   // The head is the embedding: a small one, or the last token would win.
@@ -255,15 +264,15 @@ TinyTensors WriteQwen3(const std::string& folder, const Shape& shape,
                  {"rope_theta", 1e6},
                  {"use_sliding_window", false},
                  {"tie_word_embeddings", true}});
-  if (experts) {
+  if (expert_ffn > 0) {
     for (int64_t i = 0; i < kLayers; ++i) {
-      DrawExperts(shape, i, source, tensors);
+      DrawExperts(shape, expert_ffn, i, source, tensors);
     }
     config.update({{"architectures", {"Qwen3MoeForCausalLM"}},
                    {"model_type", "qwen3_moe"},
-                   {"num_experts", 6},
+                   {"num_experts", kExperts},
                    {"num_experts_per_tok", 2},
-                   {"moe_intermediate_size", 32},
+                   {"moe_intermediate_size", expert_ffn},
                    {"norm_topk_prob", true},
                    {"decoder_sparse_step", 1},
                    {"mlp_only_layers", Json::array()}});
@@ -304,16 +313,19 @@ TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed) {
   return WriteLlama(folder, kTiny, seed);
 }
 TinyTensors WriteTinyMistral(const std::string& folder, uint64_t seed) {
-  return WriteLlama(folder, kTiny, seed + 1,
-                    {{"architectures", {"MistralForCausalLM"}},
-                     {"model_type", "mistral"},
-                     {"sliding_window", kTinyWindow}});
+  return WriteLlama(folder, kTiny, seed + 1, MistralFields());
+}
+TinyTensors WriteWideMistral(const std::string& folder, uint64_t seed) {
+  return WriteLlama(folder, kWide, seed, MistralFields());
+}
+TinyTensors WriteWideQwen3Moe(const std::string& folder, uint64_t seed) {
+  return WriteQwen3(folder, kWideQwen3, seed, /*expert_ffn=*/64);
 }
 TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed) {
   return WriteQwen3(folder, kTinyQwen3, seed);
 }
 TinyTensors WriteTinyQwen3Moe(const std::string& folder, uint64_t seed) {
-  return WriteQwen3(folder, kTinyQwen3, seed, /*experts=*/true);
+  return WriteQwen3(folder, kTinyQwen3, seed, /*expert_ffn=*/32);
 }
 TinyTensors WriteTinyQwen2(const std::string& folder, uint64_t seed) {
   return WriteQwen2(folder, kTiny, seed);
@@ -328,12 +340,14 @@ TinyTensors WriteWideQwen2(const std::string& folder, uint64_t seed) {
   return WriteQwen2(folder, kWide, seed);
 }
 
+namespace {
+
 // Norms are stored less one, and have Gemma's names.
-TinyTensors WriteTinyGemma3(const std::string& folder, uint64_t seed) {
-  constexpr Shape shape = kTinyQwen3;
+TinyTensors WriteGemma3(const std::string& folder, const Shape& shape,
+                        uint64_t seed) {
   WeightSource source(seed);
   TinyTensors tensors;
-  // It is multiplied by 7, and is the head as well.
+  // It is multiplied by 7 or 8, and is the head as well.
   tensors["model.embed_tokens.weight"] =
       source.Draw({kTinyVocab, shape.hidden}, 0.05f);
   DrawLlamaLayers(shape, source, tensors);
@@ -364,6 +378,15 @@ TinyTensors WriteTinyGemma3(const std::string& folder, uint64_t seed) {
                  {"tie_word_embeddings", true}});
   WriteFolder(folder, config, tensors);
   return tensors;
+}
+
+}  // namespace
+
+TinyTensors WriteTinyGemma3(const std::string& folder, uint64_t seed) {
+  return WriteGemma3(folder, kTinyQwen3, seed);
+}
+TinyTensors WriteWideGemma3(const std::string& folder, uint64_t seed) {
+  return WriteGemma3(folder, kWideGemma3, seed);
 }
 
 TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed) {

@@ -44,10 +44,13 @@ TinyTensors WriteTinyGemma3(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteTinyMistral(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed = 1);
 // Write models of the least shapes that the GPU kernels cover: heads of 64, of
-// Qwen3 128.
+// Qwen3 128, of Gemma 256.
 TinyTensors WriteWideLlama(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteWideQwen3(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteWideQwen2(const std::string& folder, uint64_t seed = 1);
+TinyTensors WriteWideMistral(const std::string& folder, uint64_t seed = 1);
+TinyTensors WriteWideQwen3Moe(const std::string& folder, uint64_t seed = 1);
+TinyTensors WriteWideGemma3(const std::string& folder, uint64_t seed = 1);
 
 // A file in the safetensors format: bf16, and 64-bit integers.
 void WriteSafetensors(const std::string& path, const TinyTensors& tensors);

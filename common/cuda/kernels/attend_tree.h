@@ -76,6 +76,23 @@ struct TreeRow {
     const int g = threadIdx.x % 32 / 4;
     query = row * args.group + (g < args.group ? g : 0);
   }
+  // Returns the first page that the row sees.
+  template <bool kWindow>
+  DEVICE int FirstPage() const {
+    return kWindow ? FirstSeenPage(place.position, args.window) : 0;
+  }
+  // Returns the positions of a page that it sees.
+  template <bool kWindow>
+  DEVICE auto SeenOf(int page) const {
+    const int seen = place.position + 1 - page * kPagePositions;
+    const int end = seen < kPagePositions ? seen : kPagePositions;
+    if constexpr (!kWindow) {
+      return PositionsBefore{end};
+    } else {
+      const int begin = seen - args.window;
+      return PositionsOfWindows{{begin, begin}, end};
+    }
+  }
   DEVICE bool HasQuery() const {
     return static_cast<int>(threadIdx.x % 32 / 4) < args.group;
   }
@@ -133,32 +150,34 @@ struct TreeRow {
 // Loads what AttendPrefix has left of a row: the chunks before the one that
 // page `first` is of, merged, and the pages of this one. The loads of several
 // chunks are under way at once.
-template <int kDim>
+template <bool kWindow, int kDim>
 DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
                        MergedChunks<kDim>& merged, Softmax<kDim>& softmax) {
   const int open_chunk = ChunkOf(first);
+  const int seen = row.template FirstPage<kWindow>();
   merged.Clear();
 #pragma unroll 4
-  for (int chunk = 0; chunk < open_chunk; ++chunk) {
+  for (int chunk = ChunkOf(seen); chunk < open_chunk; ++chunk) {
     row.LoadState(chunk, softmax);
     merged.Add(softmax);
   }
-  if (ChunkBegin(open_chunk) < first) row.LoadState(open_chunk, softmax);
+  if (ChunkBegin(open_chunk) < first && seen < first) {
+    row.LoadState(open_chunk, softmax);
+  }
 }
 
 // Pages `first` to its own of a row, whose panels are in shared memory.
 // `slots`: of the first one.
-template <int kDim>
+template <bool kWindow, int kDim>
 DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
                        int* slots, const Queries<kDim>& queries,
                        MergedChunks<kDim>& merged, Softmax<kDim>& softmax) {
   const int own_page = row.place.position / kPagePositions;
-  for (int page = first; page <= own_page; ++page) {
-    if (ChunkBegin(ChunkOf(page)) == page) softmax.Clear();
+  const int seen = row.template FirstPage<kWindow>();
+  for (int page = seen > first ? seen : first; page <= own_page; ++page) {
+    if (ChunkBegin(ChunkOf(page)) == page || page == seen) softmax.Clear();
     if (page > first) row.FindSlots(page, first, slots);
-    const int seen = row.place.position + 1 - page * kPagePositions;
-    softmax.Add(queries, AttendScale(kDim),
-                seen < kPagePositions ? seen : kPagePositions,
+    softmax.Add(queries, row.args.scale, row.template SeenOf<kWindow>(page),
                 PathPanel<kDim>{panels, slots},
                 PathPanel<kDim>{panels + PanelBytes(kDim), slots});
     const bool ends_chunk = ChunkBegin(ChunkOf(page + 1)) == page + 1;
@@ -170,7 +189,7 @@ DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
 // Grid: items, K/V heads. A warp for each row. Shared memory: the pages of the
 // sequence from prefix / 64 on, and slots of each warp. What Prepare wrote is
 // there when AttendPrefix lets this begin.
-template <int kDim>
+template <int kDim, bool kWindow>
 __global__ void __launch_bounds__(kTreeThreads)
     AttendTree(const __grid_constant__ AttendArgs args) {
   SHARED_MEMORY(shared);
@@ -193,7 +212,7 @@ __global__ void __launch_bounds__(kTreeThreads)
   const int lane = threadIdx.x % 32;
   const int last = (sequence.prefix + sequence.rows - 1) / kPagePositions;
   const int panels = 2 * (last - first + 1);
-  static_assert(2 * (kMostTreeRows / kPagePositions + 1) <= 32);
+  static_assert(2 * (MostTreeRows(kDim) / kPagePositions + 1) <= 32);
   if (warp == 0) {
     if (lane == 0) BarrierArriveExpect(full, panels * kPanel);
     __syncwarp();
@@ -221,10 +240,10 @@ __global__ void __launch_bounds__(kTreeThreads)
   queries.Load(at);
   MergedChunks<kDim> merged;
   Softmax<kDim> softmax;
-  LoadChunks(row, first, merged, softmax);
+  LoadChunks<kWindow>(row, first, merged, softmax);
   BarrierWait(full, 0);
-  AttendPath<kDim>(row, first, SharedAddress(shared), slots, queries, merged,
-                   softmax);
+  AttendPath<kWindow>(row, first, SharedAddress(shared), slots, queries, merged,
+                      softmax);
 }
 
 }  // namespace

@@ -53,6 +53,24 @@ struct WholePanel {
   }
 };
 
+// The positions of a page that count: all before one.
+struct PositionsBefore {
+  static constexpr bool kMayBeNone = false;
+  int end;
+
+  DEVICE bool Has(int /*row*/, int position) const { return position < end; }
+};
+// Those of the windows of a lane's two rows; a page may have none of them.
+struct PositionsOfWindows {
+  static constexpr bool kMayBeNone = true;
+  int begin[2];
+  int end;
+
+  DEVICE bool Has(int row, int position) const {
+    return begin[row] <= position && position < end;
+  }
+};
+
 // The softmax of sixteen rows so far: the largest score in units of log 2, the
 // sum of weights relative to it, and the weighted sum of values.
 template <int kDim>
@@ -70,9 +88,10 @@ struct Softmax {
   }
 
   // Goes on with a page: keys(i) and values(i) are rows of position i. Those
-  // from `seen` on count for nothing, and have to be finite.
-  template <typename Rows>
-  DEVICE void Add(const Queries<kDim>& queries, float scale, int seen,
+  // that are not `seen` count for nothing, and have to be finite. A row that
+  // sees none of them keeps its bits.
+  template <typename Seen, typename Rows>
+  DEVICE void Add(const Queries<kDim>& queries, float scale, const Seen& seen,
                   const Rows& keys, const Rows& values) {
     float weights[kPagePositions / 8][4];
     Score(queries, keys, weights);
@@ -108,15 +127,16 @@ struct Softmax {
   }
 
   // Scores to weights; what was summed before shrinks to the new largest.
-  DEVICE void Weigh(float scale, int seen,
+  template <typename Seen>
+  DEVICE void Weigh(float scale, const Seen& seen,
                     float (&scores)[kPagePositions / 8][4]) {
     const int t = threadIdx.x % 4;
-    float most[2] = {largest[0], largest[1]}, part[2] = {0, 0};
+    float most[2] = {largest[0], largest[1]}, part[2] = {0, 0}, base[2];
 #pragma unroll
     for (int n = 0; n < kPagePositions / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const bool is_seen = 8 * n + 2 * t + i % 2 < seen;
+        const bool is_seen = seen.Has(i / 2, 8 * n + 2 * t + i % 2);
         scores[n][i] = is_seen ? scores[n][i] * scale : kLowest;
         most[i / 2] = fmaxf(most[i / 2], scores[n][i]);
       }
@@ -125,12 +145,13 @@ struct Softmax {
     for (int i = 0; i < 2; ++i) {
       most[i] = fmaxf(most[i], __shfl_xor_sync(~0u, most[i], 1));
       most[i] = fmaxf(most[i], __shfl_xor_sync(~0u, most[i], 2));
+      base[i] = Seen::kMayBeNone && most[i] == kLowest ? 0 : most[i];
     }
 #pragma unroll
     for (int n = 0; n < kPagePositions / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        scores[n][i] = Exp2(scores[n][i] - most[i / 2]);
+        scores[n][i] = Exp2(scores[n][i] - base[i / 2]);
         part[i / 2] += scores[n][i];
       }
     }
@@ -138,7 +159,7 @@ struct Softmax {
     for (int i = 0; i < 2; ++i) {
       part[i] += __shfl_xor_sync(~0u, part[i], 1);
       part[i] += __shfl_xor_sync(~0u, part[i], 2);
-      const float shrink = Exp2(largest[i] - most[i]);
+      const float shrink = Exp2(largest[i] - base[i]);
       sum[i] = fmaf(sum[i], shrink, part[i]);
       largest[i] = most[i];
 #pragma unroll

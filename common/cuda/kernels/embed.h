@@ -21,12 +21,14 @@ __global__ void __launch_bounds__(kEmbedThreads)
     const Piece piece = *reinterpret_cast<const Piece*>(
         args.table + WeightPlace(args.hidden, token, i));
     float* const to = args.x + row * args.hidden + i;
+    Piece rounded;
     for (int k = 0; k < 4; ++k) {
-      to[2 * k] = FromBf16(piece.words[k] & 0xffff);
-      to[2 * k + 1] = FromBf16(piece.words[k] >> 16);
+      to[2 * k] = args.scale * FromBf16(piece.words[k] & 0xffff);
+      to[2 * k + 1] = args.scale * FromBf16(piece.words[k] >> 16);
+      rounded.words[k] = PackBf16(to[2 * k], to[2 * k + 1]);
     }
     if (args.tap != nullptr) {
-      *reinterpret_cast<Piece*>(args.tap + row * args.hidden + i) = piece;
+      *reinterpret_cast<Piece*>(args.tap + row * args.hidden + i) = rounded;
     }
   }
 }

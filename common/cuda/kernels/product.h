@@ -40,14 +40,20 @@ struct ProductRing {
   DEVICE unsigned char* Rows(int tile) const { return Strip(tile, kGroups); }
 };
 
+// Returns the ranges of inputs that are summed apart.
+ESPALIER_HOST_DEVICE inline int SplitsOf(const ProductArgs& args) {
+  return args.gated == nullptr && !args.undivided
+             ? ProductSplits(args.outputs, args.inputs)
+             : 1;
+}
+
 // The part of the product that a block of the grid computes.
 struct ProductPart {
   int first_strip, strips, split, row_block;
   int first_tile, tiles;  // of the inputs
 
   DEVICE ProductPart(const ProductArgs& args, int groups) {
-    const int splits =
-        args.gated == nullptr ? ProductSplits(args.outputs, args.inputs) : 1;
+    const int splits = SplitsOf(args);
     const int all_strips = args.outputs / kStripOutputs;
     const int all_tiles = args.inputs / kTileColumns;
     first_strip = blockIdx.x / splits * groups;
@@ -148,11 +154,14 @@ DEVICE void MultiplyTiles(const ProductPart& part, const Ring& ring,
   HoldSums(sums);
 }
 
-// silu(gate) * value, rounded.
-DEVICE bf16_t Gated(float gate, float value) {
-  constexpr float kLog2E = 1.44269504f;
-  const float sigmoid = 1 / (1 + Exp2(-kLog2E * gate));
-  return static_cast<bf16_t>(PackBf16(gate * sigmoid * value, 0) & 0xffff);
+// What a gate makes of x, times the value, rounded. GELU by tanh is x times a
+// sigmoid, too.
+DEVICE bf16_t Gated(Gate gate, float x, float value) {
+  constexpr float kLog2E = 1.44269504f, kTwoRoots = 1.59576912f;  // of 2 / pi
+  const float at =
+      gate == Gate::kSilu ? x : kTwoRoots * (x + 0.044715f * x * x * x);
+  const float sigmoid = 1 / (1 + Exp2(-kLog2E * at));
+  return static_cast<bf16_t>(PackBf16(x * sigmoid * value, 0) & 0xffff);
 }
 
 // Writes the sums of a warpgroup. Each thread has two outputs, eight apart, of
@@ -179,8 +188,9 @@ DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
       } else {
         const int column = output / 16 * 8 + lane / 4;
         *reinterpret_cast<bf16_t*>(
-            args.gated + ActivationPlace(kRows, args.outputs / 2, row,
-                                         column)) = Gated(first, second);
+            args.gated +
+            ActivationPlace(kRows, args.outputs / 2, row, column)) =
+            Gated(args.gate, first, second);
       }
     }
   }
@@ -208,11 +218,8 @@ DEVICE bool StartProduct(const ProductArgs& args, const ProductPart& part,
   return group < part.strips;
 }
 
-// Grid: strips / kGroups * splits, blocks of rows.
 template <int kGroups, int kRows>
-__global__ void __launch_bounds__(kGroups * 128 + 32, 1)
-    Product(const __grid_constant__ ProductArgs args) {
-  SHARED_MEMORY(shared);
+DEVICE void RunProduct(const ProductArgs& args, unsigned char* shared) {
   const ProductRing<kGroups, kRows, kWeightTileBytes> ring(shared);
   const ProductPart part(args, kGroups);
   if (!StartProduct<kGroups>(args, part, ring)) return;
@@ -220,6 +227,14 @@ __global__ void __launch_bounds__(kGroups * 128 + 32, 1)
   MultiplyTiles<kRows>(part, ring, sums);
   WaitForPrevious();
   WriteSums<kRows>(args, part, sums);
+}
+
+// Grid: strips / kGroups * splits, blocks of rows.
+template <int kGroups, int kRows>
+__global__ void __launch_bounds__(kGroups * 128 + 32, 1)
+    Product(const __grid_constant__ ProductArgs args) {
+  SHARED_MEMORY(shared);
+  RunProduct<kGroups, kRows>(args, shared);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ DEVICE void WriteNormed(const ResidualNormArgs& args, int64_t row, int out_row,
                         int i, const Quad& value, const Quad& normed) {
   const Vector<uint32_t, 2> rounded = RoundedQuad(normed);
   const int64_t at = row * args.hidden + i;
+  if (args.normed != nullptr) StoreVector(args.normed + at, normed);
   if (args.out != nullptr && out_row >= 0) {
     StoreVector(reinterpret_cast<uint32_t*>(
                     args.out +
@@ -29,7 +30,27 @@ DEVICE void WriteNormed(const ResidualNormArgs& args, int64_t row, int out_row,
   }
 }
 
-// Grid: rows. Threads: NormThreads. Shared memory: a sum for each warp.
+// A thread's quads of what is added to a row: parts, normed by themselves.
+// `sums`: as of NormFactor.
+template <int kQuads>
+DEVICE void LoadAdded(const ResidualNormArgs& args, int64_t row, float* sums,
+                      Quad (&added)[kQuads]) {
+  float sum = 0;
+  ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+    AddParts(args.parts, row, i, added[k]);
+    sum = SumOfSquares(added[k], sum);
+  });
+  const float scale = NormFactor(sum, sums, args.hidden, args.epsilon);
+  ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+    const Quad weight = LoadVector<4>(args.added_weight + i);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      added[k].of[j] = added[k].of[j] * scale * weight.of[j];
+    }
+  });
+}
+
+// Grid: rows. Threads: NormThreads. Shared memory: two sums for each warp.
 template <int kQuads>
 __global__ void __launch_bounds__(kMostNormThreads, 1)
     ResidualNorm(const __grid_constant__ ResidualNormArgs args) {
@@ -46,14 +67,24 @@ __global__ void __launch_bounds__(kMostNormThreads, 1)
   const int64_t row = blockIdx.x;
   const int out_row = args.out_rows == nullptr ? row : args.out_rows[row];
   float* const x = args.x + row * args.hidden;
+  float* const sums = reinterpret_cast<float*>(shared);
+  const bool norms_added = args.added_weight != nullptr;
+  if (norms_added) {
+    LoadAdded(args, row, sums + NormThreads(args.hidden) / 32, values);
+  }
   float sum = 0;
   ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+    const Quad added = values[k];
     values[k] = LoadVector<4>(x + i);
-    AddParts(args.parts, row, i, values[k]);
+    if (norms_added) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) values[k].of[j] += added.of[j];
+    } else {
+      AddParts(args.parts, row, i, values[k]);
+    }
     sum = SumOfSquares(values[k], sum);
   });
-  const float scale = NormFactor(sum, reinterpret_cast<float*>(shared),
-                                 args.hidden, args.epsilon);
+  const float scale = NormFactor(sum, sums, args.hidden, args.epsilon);
   ForQuads<kQuads>(args.hidden, [&](int k, int i) {
     if constexpr (!kEarly) load_weight(k, i);
     StoreVector(x + i, values[k]);

@@ -25,6 +25,10 @@ void Launch(const Launcher& launcher, const RankArgs& args);
 void Launch(const Launcher& launcher, const GatherArgs& args);
 void Launch(const Launcher& launcher, const RandomWeightsArgs& args);
 void Launch(const Launcher& launcher, const ReadArgs& args);
+void Launch(const Launcher& launcher, const RouteArgs& args);
+void Launch(const Launcher& launcher, const GroupRowsArgs& args);
+void Launch(const Launcher& launcher, const PlaceRowsArgs& args);
+void Launch(const Launcher& launcher, const ExpertProductArgs& args);
 
 inline void LaunchKernel(const Launcher& launcher, const KernelArgs& args) {
   std::visit([&](const auto& of_kernel) { Launch(launcher, of_kernel); }, args);

@@ -15,7 +15,7 @@ LaunchShape ShapeOf(const char* kernel, int rows, int columns) {
   return {.kernel = kernel,
           .grid_x = static_cast<unsigned>(rows),
           .threads = threads,
-          .shared_bytes = threads / 32 * sizeof(float)};
+          .shared_bytes = 2 * (threads / 32) * sizeof(float)};
 }
 
 // act: given the quads of a thread as a constant.

@@ -85,6 +85,13 @@ int64_t AtenModel::SpareRoom(absl::Span<const SequenceRows> batch) const {
   return spare;
 }
 
+void AtenModel::AddBiases(PassSequence& part) const {
+  for (const LayerShape& layer : info_.config.layers) {
+    at::Tensor& bias = part.biases[layer.window];
+    if (!bias.defined()) bias = ops::TreeBias(part.tree, layer.window);
+  }
+}
+
 absl::StatusOr<Pass> AtenModel::BuildPass(
     absl::Span<const SequenceRows> batch) {
   int64_t spare = SpareRoom(batch);
@@ -96,8 +103,8 @@ absl::StatusOr<Pass> AtenModel::BuildPass(
     PassSequence part = {.first_row = static_cast<int64_t>(tokens.size()),
                          .tree = BuildRowTree(rows.parents, kv.length()),
                          .cache = &kv,
-                         .bias = {}};
-    if (!attends_by_rows()) part.bias = ops::TreeBias(part.tree);
+                         .biases = {}};
+    if (!attends_by_rows()) AddBiases(part);
     tokens.insert(tokens.end(), rows.tokens.begin(), rows.tokens.end());
     positions.insert(positions.end(), part.tree.positions.begin(),
                      part.tree.positions.end());

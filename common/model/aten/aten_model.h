@@ -52,6 +52,7 @@ class AtenModel final : public LanguageModel {
   Sequence& Get(CacheId cache);
   const Sequence& Get(CacheId cache) const;
   int64_t SpareRoom(absl::Span<const SequenceRows> batch) const;
+  void AddBiases(PassSequence& part) const;
   absl::StatusOr<Pass> BuildPass(absl::Span<const SequenceRows> batch);
   absl::StatusOr<std::unique_ptr<LogitRows>> RunPass(
       absl::Span<const SequenceRows> batch);

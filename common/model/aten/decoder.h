@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct PassSequence {
   int64_t first_row = 0;
   RowTree tree;
   KvCache* cache = nullptr;  // with room for the rows
-  at::Tensor bias;  // ops::TreeBias; undefined where rows attend exactly
+  // ops::TreeBias by window; empty where rows attend exactly.
+  std::map<int64_t, at::Tensor> biases;
   TappedRows* tapped = nullptr;  // takes hidden states of its rows
 };
 
@@ -33,9 +35,10 @@ struct Pass {
   std::vector<PassSequence> sequences;
 
   // Writes the K/V of one layer to the caches and attends. q: [rows, heads,
-  // head_dim]; k, v: [rows, kv_heads, head_dim] -> [rows, heads * head_dim].
-  at::Tensor Attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
-                    const at::Tensor& v) const;
+  // head_dim], scaled; k, v: [rows, kv_heads, head_dim] -> [rows, heads *
+  // head_dim]. `window`: of the layer.
+  at::Tensor Attend(int64_t layer, int64_t window, const at::Tensor& q,
+                    const at::Tensor& k, const at::Tensor& v) const;
 
   // Gives the hidden states at one point to the sequences that want them.
   // x: [rows, hidden] float32.

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -64,10 +65,11 @@ class Gpt2Decoder final : public Decoder {
     const int64_t heads = config_.num_heads;
     const at::Tensor qkv = layer.qkv(Normed(x, layer.attention_norm))
                                .view({x.size(0), 3 * heads, config_.head_dim});
-    return layer.attention_out(
-        pass.Attend(index, qkv.narrow(/*dim=*/1, 0, heads),
-                    qkv.narrow(/*dim=*/1, heads, heads),
-                    qkv.narrow(/*dim=*/1, 2 * heads, heads)));
+    return layer.attention_out(pass.Attend(
+        index, /*window=*/0,
+        qkv.narrow(/*dim=*/1, 0, heads) / std::sqrt(config_.head_dim),
+        qkv.narrow(/*dim=*/1, heads, heads),
+        qkv.narrow(/*dim=*/1, 2 * heads, heads)));
   }
 
   at::Tensor FeedForward(int64_t index, const at::Tensor& x) const {

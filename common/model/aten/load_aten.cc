@@ -50,7 +50,12 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
   ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(options.folder));
   RETURN_IF_ERROR(CheckDevice(options.device));
   RETURN_IF_ERROR(CheckFeatures(
-      config, {LayerFeature::kUnrotatedLayers, LayerFeature::kUnlikeLayers},
+      config,
+      {LayerFeature::kExperts, LayerFeature::kWindows,
+       LayerFeature::kSeveralRotaryTables, LayerFeature::kUnrotatedLayers,
+       LayerFeature::kNormsAfter, LayerFeature::kNoNormsBefore,
+       LayerFeature::kNormOfAllHeads, LayerFeature::kQueryScalar,
+       LayerFeature::kEmbeddingScale, LayerFeature::kUnlikeLayers},
       "the aten backend"));
   const ComputeDType compute_dtype =
       options.compute_dtype.value_or(ComputeDType::kFloat32);

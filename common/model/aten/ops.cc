@@ -4,7 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -16,6 +16,12 @@ namespace {
 
 // Multiply-adds below which a task is not worth another thread.
 constexpr int64_t kMinTaskWork = 1 << 15;
+
+// Returns the first position that a row sees.
+int64_t FirstSeen(const RowTree& tree, int64_t row, int64_t window) {
+  if (window == 0) return 0;
+  return std::max<int64_t>(0, tree.positions[row] - window + 1);
+}
 
 }  // namespace
 
@@ -66,12 +72,13 @@ at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation) {
 }
 
 at::Tensor AttendByRows(const at::Tensor& q, const at::Tensor& k,
-                        const at::Tensor& v, const RowTree& tree) {
+                        const at::Tensor& v, const RowTree& tree,
+                        int64_t window) {
   const int64_t rows = q.size(0), heads = q.size(1), head_dim = q.size(2);
   const int64_t group = heads / k.size(0);  // query heads per K/V head
-  const at::Tensor scaled = (q / std::sqrt(head_dim)).contiguous();
+  const at::Tensor queries = q.contiguous();
   at::Tensor out = at::empty({rows, heads * head_dim}, q.options());
-  const float* q_data = scaled.const_data_ptr<float>();
+  const float* q_data = queries.const_data_ptr<float>();
   const float* k_data = k.const_data_ptr<float>();
   const float* v_data = v.const_data_ptr<float>();
   float* out_data = out.data_ptr<float>();
@@ -87,6 +94,7 @@ at::Tensor AttendByRows(const at::Tensor& q, const at::Tensor& k,
                                       .v = v_data + head / group * v.stride(0),
                                       .head_dim = head_dim,
                                       .prefix = tree.prefix,
+                                      .first = FirstSeen(tree, row, window),
                                       .ancestors = tree.AncestorsOf(row)};
       attention.Run(scores, out_data + task * head_dim);
     }
@@ -104,14 +112,13 @@ at::Tensor AttendDense(const at::Tensor& q, const at::Tensor& k,
   const at::Tensor values = v.narrow(/*dim=*/1, 0, keys_size);
   // The query heads of one K/V head become rows of one product: [kv_heads,
   // group * rows, head_dim].
-  const at::Tensor queries = (q / std::sqrt(head_dim))
-                                 .to(k.scalar_type())
+  const at::Tensor queries = q.to(k.scalar_type())
                                  .transpose(0, 1)
                                  .reshape({kv_heads, group * rows, head_dim});
   at::Tensor scores = at::bmm(queries, keys.transpose(1, 2))
                           .to(at::kFloat)
                           .view({kv_heads, group, rows, keys_size});
-  scores.narrow(/*dim=*/-1, tree.prefix, rows).add_(bias);
+  scores.add_(bias);
   const at::Tensor weights = scores.softmax(/*dim=*/-1)
                                  .view({kv_heads, group * rows, keys_size})
                                  .to(v.scalar_type());
@@ -122,12 +129,18 @@ at::Tensor AttendDense(const at::Tensor& q, const at::Tensor& k,
       .reshape({rows, heads * head_dim});
 }
 
-at::Tensor TreeBias(const RowTree& tree) {
-  at::Tensor bias = at::full({tree.rows(), tree.rows()},
+at::Tensor TreeBias(const RowTree& tree, int64_t window) {
+  at::Tensor bias = at::full({tree.rows(), tree.prefix + tree.rows()},
                              -std::numeric_limits<float>::infinity());
   auto rows = bias.accessor<float, 2>();
   for (int64_t row = 0; row < tree.rows(); ++row) {
-    for (int32_t seen : tree.AncestorsOf(row)) rows[row][seen] = 0;
+    const int64_t first = FirstSeen(tree, row, window);
+    for (int64_t i = first; i < tree.prefix; ++i) rows[row][i] = 0;
+    const auto ancestors = tree.AncestorsOf(row);
+    for (int64_t i = std::max<int64_t>(0, first - tree.prefix);
+         i < std::ssize(ancestors); ++i) {
+      rows[row][tree.prefix + ancestors[i]] = 0;
+    }
   }
   return bias;
 }

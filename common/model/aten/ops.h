@@ -36,19 +36,22 @@ Rotation MakeRotation(const at::Tensor& frequencies, double scale,
 at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation);
 
 // Attention of one sequence's rows, whose K/V are already after the prefix in
-// `k` and `v`. q: [rows, heads, head_dim]; k, v: [kv_heads, capacity, head_dim]
-// -> [rows, heads * head_dim].
+// `k` and `v`. q: [rows, heads, head_dim], scaled; k, v: [kv_heads, capacity,
+// head_dim] -> [rows, heads * head_dim].
 //
-// By rows: float32, exact in the sense of RowAttention.
+// By rows: float32, exact in the sense of RowAttention. `window`: as of
+// LayerShape.
 at::Tensor AttendByRows(const at::Tensor& q, const at::Tensor& k,
-                        const at::Tensor& v, const RowTree& tree);
+                        const at::Tensor& v, const RowTree& tree,
+                        int64_t window = 0);
 // Dense: any dtype of k and v. `bias`: see TreeBias.
 at::Tensor AttendDense(const at::Tensor& q, const at::Tensor& k,
                        const at::Tensor& v, const RowTree& tree,
                        const at::Tensor& bias);
 
-// [rows, rows] float32: 0 where a row sees another, -infinity elsewhere.
-at::Tensor TreeBias(const RowTree& tree);
+// [rows, prefix + rows] float32: 0 at the positions and rows that a row sees,
+// -infinity elsewhere.
+at::Tensor TreeBias(const RowTree& tree, int64_t window = 0);
 
 }  // namespace espalier::ops
 

@@ -5,8 +5,8 @@
 
 namespace espalier {
 
-at::Tensor Pass::Attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
-                        const at::Tensor& v) const {
+at::Tensor Pass::Attend(int64_t layer, int64_t window, const at::Tensor& q,
+                        const at::Tensor& k, const at::Tensor& v) const {
   std::vector<at::Tensor> parts;
   for (const PassSequence& part : sequences) {
     auto rows = [&part](const at::Tensor& x) {
@@ -16,9 +16,10 @@ at::Tensor Pass::Attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
     const at::Tensor& keys = part.cache->k(layer);
     const at::Tensor& values = part.cache->v(layer);
     parts.push_back(
-        part.bias.defined()
-            ? ops::AttendDense(rows(q), keys, values, part.tree, part.bias)
-            : ops::AttendByRows(rows(q), keys, values, part.tree));
+        part.biases.empty()
+            ? ops::AttendByRows(rows(q), keys, values, part.tree, window)
+            : ops::AttendDense(rows(q), keys, values, part.tree,
+                               part.biases.at(window)));
   }
   return parts.size() == 1 ? parts[0] : at::cat(parts);
 }

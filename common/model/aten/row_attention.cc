@@ -36,15 +36,15 @@ void RowAttention::Run(std::vector<float>& scores, float* out) const {
     const int64_t index = static_cast<int64_t>(key);
     return index < prefix ? index : prefix + ancestors[index - prefix];
   };
-  const size_t keys = prefix + ancestors.size();
-  for (size_t key = 0; key < keys; ++key) {
+  const size_t begin = first, keys = prefix + ancestors.size();
+  for (size_t key = begin; key < keys; ++key) {
     scores.push_back(Dot(q, k + slot(key) * head_dim, head_dim));
   }
   const float max = *std::max_element(scores.begin(), scores.end());
   float sum = 0;
   std::fill(out, out + head_dim, 0.0f);
-  for (size_t key = 0; key < keys; ++key) {
-    const float weight = std::exp(scores[key] - max);
+  for (size_t key = begin; key < keys; ++key) {
+    const float weight = std::exp(scores[key - begin] - max);
     sum += weight;
     AddScaled(weight, v + slot(key) * head_dim, head_dim, out);
   }

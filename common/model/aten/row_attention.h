@@ -8,14 +8,15 @@
 
 namespace espalier {
 
-// One row of one head: softmax(q K^T) V over the prefix and the row's
-// ancestors, in float32.
+// One row of one head: softmax(q K^T) V over what the row sees of the prefix
+// and of its ancestors, in float32.
 struct RowAttention {
-  const float* q = nullptr;  // [head_dim], scaled by 1 / sqrt(head_dim)
+  const float* q = nullptr;  // [head_dim], scaled
   const float* k = nullptr;  // [prefix + rows, head_dim]
   const float* v = nullptr;  // [prefix + rows, head_dim]
   int64_t head_dim = 0;
   int64_t prefix = 0;
+  int64_t first = 0;                    // position that the row sees
   absl::Span<const int32_t> ancestors;  // rows, ascending, itself last
 
   // Writes out[head_dim]. Keys are taken one after another by position and

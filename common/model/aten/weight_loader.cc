@@ -51,8 +51,11 @@ at::Tensor WeightLoader::Place(const at::Tensor& tensor, at::ScalarType dtype) {
 
 absl::StatusOr<at::Tensor> WeightLoader::Vector(const std::string& name,
                                                 int64_t size) {
-  ASSIGN_OR_RETURN(const at::Tensor tensor, Read(name, {size}));
-  return Place(tensor, at::kFloat);
+  ASSIGN_OR_RETURN(const TensorView view, files_.Find(name, {size}));
+  ASSIGN_OR_RETURN(const TensorValues values, TensorValues::Of(name, view));
+  at::Tensor vector = at::empty({size}, at::kFloat);
+  values.Row(0, vector.mutable_data_ptr<float>());
+  return Place(vector, at::kFloat);
 }
 
 absl::StatusOr<at::Tensor> WeightLoader::Table(const std::string& name,
@@ -63,6 +66,7 @@ absl::StatusOr<at::Tensor> WeightLoader::Table(const std::string& name,
 
 absl::StatusOr<Linear> WeightLoader::LoadLinear(const std::vector<Part>& parts,
                                                 const LinearShape& shape) {
+  const at::ScalarType dtype = shape.exact ? at::kFloat : compute_dtype_;
   std::vector<at::Tensor> weights;
   std::vector<at::Tensor> biases;
   for (const auto& [name, out] : parts) {
@@ -70,8 +74,7 @@ absl::StatusOr<Linear> WeightLoader::LoadLinear(const std::vector<Part>& parts,
         shape.transposed ? std::vector<int64_t>{shape.in, out}
                          : std::vector<int64_t>{out, shape.in};
     ASSIGN_OR_RETURN(const at::Tensor weight, Read(name + ".weight", sizes));
-    weights.push_back(
-        (shape.transposed ? weight.t() : weight).to(compute_dtype_));
+    weights.push_back((shape.transposed ? weight.t() : weight).to(dtype));
     if (shape.has_bias) {
       ASSIGN_OR_RETURN(const at::Tensor bias, Read(name + ".bias", {out}));
       biases.push_back(bias.to(at::kFloat));
@@ -79,7 +82,7 @@ absl::StatusOr<Linear> WeightLoader::LoadLinear(const std::vector<Part>& parts,
   }
   at::Tensor bias;
   if (shape.has_bias) bias = Place(at::cat(biases), at::kFloat);
-  return Linear(Place(at::cat(weights), compute_dtype_), bias);
+  return Linear(Place(at::cat(weights), dtype), bias);
 }
 
 absl::StatusOr<Linear> WeightLoader::LoadHead(const ModelConfig& config,

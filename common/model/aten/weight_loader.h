@@ -43,6 +43,7 @@ class WeightLoader {
     int64_t in = 0;
     bool has_bias = false;
     bool transposed = false;  // GPT-2's Conv1D
+    bool exact = false;       // float32 in every compute type
   };
   // Loads one product for all parts: their outputs come one after another.
   absl::StatusOr<Linear> LoadLinear(const std::vector<Part>& parts,

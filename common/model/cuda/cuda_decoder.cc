@@ -24,10 +24,15 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   const CudaLayer& layer = weights_.layers[0];
   const auto kv_outputs =
       static_cast<int>(2 * config_.num_kv_heads * config_.head_dim);
-  const int64_t parts =
-      std::max({PartsSize(layer.qkv, rows),
-                PartsSize(kv_outputs, layer.qkv.inputs, rows),
-                PartsSize(layer.out, rows), PartsSize(layer.down, rows)});
+  int64_t parts = std::max({PartsSize(layer.qkv, rows),
+                            PartsSize(kv_outputs, layer.qkv.inputs, rows),
+                            PartsSize(layer.out, rows)});
+  int64_t ffn = 0;
+  for (int64_t i = 0; i < config_.num_layers; ++i) {
+    if (!config_.layers[i].is_dense()) continue;
+    parts = std::max(parts, PartsSize(weights_.layers[i].down, rows));
+    ffn = std::max(ffn, config_.layers[i].ffn_size);
+  }
   RETURN_IF_ERROR(GrowArray(device_, rows * config_.hidden_size, scratch_.x));
   RETURN_IF_ERROR(GrowArray(device_, parts, scratch_.parts));
   const auto activations = [&](int count, uint32_t columns) {
@@ -38,9 +43,8 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   RETURN_IF_ERROR(
       GrowArray(device_, activations(rows, attended), scratch_.attended));
   RETURN_IF_ERROR(GrowArray(
-      device_,
-      activations(rows, static_cast<uint32_t>(config_.layers.front().ffn_size)),
-      scratch_.gated));
+      device_, activations(rows, static_cast<uint32_t>(ffn)), scratch_.gated));
+  RETURN_IF_ERROR(mixture_.Reserve(rows));
   RETURN_IF_ERROR(
       GrowArray(device_, activations(logit_rows, hidden), scratch_.logit_rows));
   RETURN_IF_ERROR(logits_.Reserve(logit_rows));
@@ -62,11 +66,17 @@ absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
   ASSIGN_OR_RETURN(on_device_.tree_items, requests.Put(pass.tree_items));
   constexpr size_t kLeastPages = 256;
   const size_t most_pages =
-      std::bit_ceil(std::max(kLeastPages, pass.page_table.size()));
-  ASSIGN_OR_RETURN(
-      on_device_.page_table,
-      requests.Put(pass.page_table, static_cast<int64_t>(most_pages)));
-  ASSIGN_OR_RETURN(on_device_.prefix_items, requests.Put(pass.prefix_items));
+      std::bit_ceil(std::max(kLeastPages, pass.page_tables[0].size()));
+  std::vector<int32_t> tables;
+  for (const std::vector<int32_t>& table : pass.page_tables) {
+    tables.insert(tables.end(), table.begin(), table.end());
+    tables.resize(tables.size() + most_pages - table.size());
+  }
+  ASSIGN_OR_RETURN(on_device_.page_tables, requests.Put(tables));
+  on_device_.page_table_size = static_cast<int64_t>(most_pages);
+  for (const auto& [window, items] : pass.prefix_items) {
+    ASSIGN_OR_RETURN(on_device_.prefix_items[window], requests.Put(items));
+  }
   ASSIGN_OR_RETURN(on_device_.paths, requests.Put(pass.paths));
   return absl::OkStatus();
 }
@@ -81,11 +91,28 @@ void CudaDecoder::LaunchLayers(const CudaPass& pass, const Target& target) {
   for (int64_t i = 0; i < config_.num_layers; ++i) RunLayer(i, pass, target);
 }
 
-cuda::TakeRowsArgs CudaDecoder::StreamAfter(int64_t index, int rows) const {
+cuda::TakeRowsArgs CudaDecoder::StreamAfter(int64_t index,
+                                            const CudaPass& pass) {
+  cuda::ResidualNormArgs norm = Norm(pass, weights_.final_norm);
+  AddOutput(index, pass.num_rows(), norm);
+  if (norm.added_weight != nullptr) {
+    norm.out = nullptr;
+    queue_.Launch(norm);
+    norm.parts = {};
+  }
   return {.from = scratch_.x.data(),
-          .parts = PartsOf(weights_.layers[index].down, rows),
-          .rows = rows,
+          .parts = norm.parts,
+          .rows = pass.num_rows(),
           .columns = static_cast<int>(config_.hidden_size)};
+}
+
+void CudaDecoder::AddOutput(int64_t index, int rows,
+                            cuda::ResidualNormArgs& norm) const {
+  const CudaLayer& layer = weights_.layers[index];
+  const LayerShape& shape = config_.layers[index];
+  norm.parts = shape.is_dense() ? PartsOf(layer.down, rows)
+                                : mixture_.output(shape, rows);
+  norm.added_weight = layer.ffn_out_norm.data();
 }
 
 cuda::bf16_t* CudaDecoder::TapAt(int32_t point, const CudaPass& pass,
@@ -97,12 +124,14 @@ cuda::bf16_t* CudaDecoder::TapAt(int32_t point, const CudaPass& pass,
 }
 
 void CudaDecoder::Embed(const CudaPass& pass, const Target& target) {
-  queue_.Launch(cuda::EmbedArgs{.table = weights_.tokens.weights.data(),
-                                .tokens = on_device_.tokens,
-                                .rows = pass.num_rows(),
-                                .hidden = static_cast<int>(config_.hidden_size),
-                                .x = scratch_.x.data(),
-                                .tap = TapAt(0, pass, target)});
+  queue_.Launch(
+      cuda::EmbedArgs{.table = weights_.tokens.weights.data(),
+                      .tokens = on_device_.tokens,
+                      .rows = pass.num_rows(),
+                      .hidden = static_cast<int>(config_.hidden_size),
+                      .scale = static_cast<float>(config_.embedding_scale),
+                      .x = scratch_.x.data(),
+                      .tap = TapAt(0, pass, target)});
 }
 
 cuda::ResidualNormArgs CudaDecoder::Norm(
@@ -131,7 +160,7 @@ void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
   cuda::ResidualNormArgs norm =
       Norm(pass, weights_.layers[index].attention_norm);
   if (index > 0) {
-    norm.parts = PartsOf(weights_.layers[index - 1].down, pass.num_rows());
+    AddOutput(index - 1, pass.num_rows(), norm);
     norm.tap = TapAt(static_cast<int32_t>(index), pass, target);
   }
   queue_.Launch(norm);
@@ -141,23 +170,25 @@ void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
 cuda::KvPages CudaDecoder::PagesOf(int64_t layer, const Target& target) const {
   const auto dim = static_cast<uint32_t>(config_.head_dim);
   const auto kv_heads = static_cast<uint32_t>(config_.num_kv_heads);
-  const auto layers = static_cast<uint32_t>(config_.num_layers);
+  const auto layers = static_cast<uint32_t>(kv_layers_.per_group);
+  const KvLayers::Place& place = kv_layers_.places[layer];
   return {.pages = target.pages +
                    cuda::PanelOffset(dim, kv_heads,
-                                     static_cast<uint32_t>(layer), 0, 0),
+                                     static_cast<uint32_t>(place.layer), 0, 0),
           .page_bytes = static_cast<int64_t>(
               cuda::PanelOffset(dim, kv_heads, layers, 0, 0)),
-          .page_table = on_device_.page_table};
+          .page_table = on_device_.page_tables +
+                        place.group * on_device_.page_table_size};
 }
 
-cuda::PrepareArgs CudaDecoder::Preparation(const CudaLayer& layer, int rows,
+cuda::PrepareArgs CudaDecoder::Preparation(int64_t index, int rows,
                                            const cuda::KvPages& kv) const {
-  const bool has_norms = config_.layers.front().head_norm != HeadNorm::kNone;
+  const CudaLayer& layer = weights_.layers[index];
   return {.parts = PartsOf(layer.qkv, rows),
-          .query_norm = has_norms ? layer.q_norm.data() : nullptr,
-          .key_norm = has_norms ? layer.k_norm.data() : nullptr,
+          .query_norm = layer.q_norm.data(),
+          .key_norm = layer.k_norm.data(),
           .epsilon = static_cast<float>(config_.norm_epsilon),
-          .angles = angles_.data(),
+          .angles = angles_[config_.layers[index].rotary].data(),
           .rows = on_device_.rotated_rows,
           .sequences = on_device_.sequences,
           .num_rows = rows,
@@ -179,7 +210,7 @@ void CudaDecoder::CacheRows(int64_t index, const unsigned char* input,
   const int rows = pass.num_rows(), inputs = layer.qkv.inputs;
   queue_.Launch(ProductOf(layer.qkv, queries, outputs, input, rows,
                           scratch_.parts.data()));
-  cuda::PrepareArgs prepare = Preparation(layer, rows, PagesOf(index, target));
+  cuda::PrepareArgs prepare = Preparation(index, rows, PagesOf(index, target));
   prepare.parts.splits = cuda::ProductSplits(outputs, inputs);
   prepare.parts.outputs = outputs;
   if (prepare.parts.bias != nullptr) prepare.parts.bias += queries;
@@ -193,34 +224,57 @@ void CudaDecoder::LaunchLayer(int64_t index, const unsigned char* input,
   const int rows = pass.num_rows();
   const cuda::KvPages kv = PagesOf(index, target);
   Multiply(layer.qkv, input, rows, scratch_.parts.data());
-  queue_.Launch(Preparation(layer, rows, kv));
-  Attend(pass, kv);
+  queue_.Launch(Preparation(index, rows, kv));
+  Attend(index, pass, kv);
   Multiply(layer.out, scratch_.attended.data(), rows, scratch_.parts.data());
+  FeedForward(index, pass, PartsOf(layer.out, rows));
+}
+
+void CudaDecoder::FeedForward(int64_t index, const CudaPass& pass,
+                              const cuda::Parts& parts) {
+  const CudaLayer& layer = weights_.layers[index];
+  const LayerShape& shape = config_.layers[index];
+  const int rows = pass.num_rows();
   cuda::ResidualNormArgs norm = Norm(pass, layer.ffn_norm);
-  norm.parts = PartsOf(layer.out, rows);
+  norm.parts = parts;
+  norm.added_weight = layer.attention_out_norm.data();
+  if (!shape.is_dense()) norm.normed = mixture_.router_input();
   queue_.Launch(norm);
+  if (!shape.is_dense()) {
+    mixture_.Launch(shape, layer.experts, scratch_.normed.data(), rows);
+    return;
+  }
   cuda::ProductArgs gate_up =
       ProductOf(layer.gate_up, scratch_.normed.data(), rows, /*parts=*/nullptr);
   gate_up.gated = scratch_.gated.data();
+  gate_up.gate = GateOf(shape);
   queue_.Launch(gate_up);
   Multiply(layer.down, scratch_.gated.data(), rows, scratch_.parts.data());
 }
 
-void CudaDecoder::Attend(const CudaPass& pass, const cuda::KvPages& kv) {
+void CudaDecoder::Attend(int64_t index, const CudaPass& pass,
+                         const cuda::KvPages& kv) {
+  const LayerShape& shape = config_.layers[index];
+  const double scalar = shape.query_scalar > 0
+                            ? shape.query_scalar
+                            : static_cast<double>(config_.head_dim);
   queue_.Launch(cuda::AttendArgs{
       .queries = scratch_.queries.data(),
       .kv = kv,
       .rows = on_device_.rows,
       .sequences = on_device_.sequences,
       .paths = on_device_.paths,
-      .prefix_items = on_device_.prefix_items,
+      .prefix_items = on_device_.prefix_items.at(shape.window),
       .tree_items = on_device_.tree_items,
-      .num_prefix_items = static_cast<int>(pass.prefix_items.size()),
+      .num_prefix_items =
+          static_cast<int>(pass.prefix_items.at(shape.window).size()),
       .num_tree_items = static_cast<int>(pass.tree_items.size()),
       .tree_pages = pass.tree_pages,
       .kv_heads = static_cast<int>(config_.num_kv_heads),
       .group = static_cast<int>(config_.num_heads / config_.num_kv_heads),
       .head_dim = static_cast<int>(config_.head_dim),
+      .scale = cuda::AttendScale(scalar),
+      .window = static_cast<int>(shape.window),
       .states = scratch_.states.data(),
       .out = scratch_.attended.data(),
       .out_block = RowBlock(pass.num_rows())});
@@ -230,7 +284,7 @@ void CudaDecoder::Head(const CudaPass& pass, const Target& target) {
   const int rows = pass.num_rows();
   const auto layers = static_cast<int32_t>(config_.num_layers);
   cuda::ResidualNormArgs norm = Norm(pass, weights_.final_norm);
-  norm.parts = PartsOf(weights_.layers.back().down, rows);
+  AddOutput(config_.num_layers - 1, rows, norm);
   norm.out_rows = on_device_.logit_rows;
   norm.out = scratch_.logit_rows.data();
   norm.out_block = RowBlock(pass.num_logit_rows);

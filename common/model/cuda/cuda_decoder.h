@@ -2,16 +2,20 @@
 #define ESPALIER_COMMON_MODEL_CUDA_CUDA_DECODER_H_
 
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/cuda/device_array.h"
+#include "common/cuda/layout.h"
 #include "common/model/cuda/cuda_logits.h"
+#include "common/model/cuda/cuda_mixture.h"
 #include "common/model/cuda/cuda_pass.h"
 #include "common/model/cuda/cuda_weights.h"
 #include "common/model/cuda/mailbox.h"
 #include "common/model/files/model_config.h"
+#include "common/model/kv_layers.h"
 
 namespace espalier {
 
@@ -21,13 +25,15 @@ class CudaDecoder {
   // `queue`: where kernels go, the device or what is before it. The references
   // must outlive this object.
   CudaDecoder(const ModelConfig& config, const CudaWeights& weights,
-              cuda::DeviceArray<float> angles, cuda::ComputeDevice& device,
+              CudaAngles angles, cuda::ComputeDevice& device,
               cuda::KernelQueue& queue)
       : config_(config),
+        kv_layers_(KvLayers::Of(config, cuda::kPagePositions)),
         weights_(weights),
         angles_(std::move(angles)),
         device_(device),
         queue_(queue),
+        mixture_(config, device, queue),
         logits_(weights.head_or_tokens(), device, queue) {}
 
   struct Target {
@@ -60,8 +66,8 @@ class CudaDecoder {
                  const CudaPass& pass, const Target& target);
   float* stream() const { return scratch_.x.data(); }  // [rows, hidden]
   // Returns the residual stream after a layer: what is left to add and to
-  // place.
-  cuda::TakeRowsArgs StreamAfter(int64_t index, int rows) const;
+  // place. Queues what has to be normed before.
+  cuda::TakeRowsArgs StreamAfter(int64_t index, const CudaPass& pass);
   const int32_t* tokens() const { return on_device_.tokens; }  // of the pass
 
   // Returns the distance between two rows of the logits.
@@ -71,13 +77,14 @@ class CudaDecoder {
   // What the host says of a pass, on the device.
   struct Description {
     const int32_t* tokens = nullptr;
-    const int32_t* page_table = nullptr;
+    const int32_t* page_tables = nullptr;  // [groups, page_table_size]
+    int64_t page_table_size = 0;
     const int32_t* logit_rows = nullptr;
     const cuda::PassRow* rows = nullptr;
     const cuda::PassRow* rotated_rows = nullptr;
     const cuda::PassSequence* sequences = nullptr;
     const uint16_t* paths = nullptr;
-    const cuda::PrefixItem* prefix_items = nullptr;
+    std::map<int64_t, const cuda::PrefixItem*> prefix_items = {};  // by window
     const cuda::TreeItem* tree_items = nullptr;
   };
   struct Scratch {
@@ -89,9 +96,15 @@ class CudaDecoder {
   void Embed(const CudaPass& pass, const Target& target);
   void RunLayer(int64_t index, const CudaPass& pass, const Target& target);
   cuda::KvPages PagesOf(int64_t layer, const Target& target) const;
-  cuda::PrepareArgs Preparation(const CudaLayer& layer, int rows,
+  cuda::PrepareArgs Preparation(int64_t index, int rows,
                                 const cuda::KvPages& kv) const;
-  void Attend(const CudaPass& pass, const cuda::KvPages& kv);
+  void Attend(int64_t index, const CudaPass& pass, const cuda::KvPages& kv);
+  // Queues the feed-forward part of a layer on the residual stream and `parts`
+  // of it, the output of attention.
+  void FeedForward(int64_t index, const CudaPass& pass,
+                   const cuda::Parts& parts);
+  // Adds to `norm` the output of a layer.
+  void AddOutput(int64_t index, int rows, cuda::ResidualNormArgs& norm) const;
   void Head(const CudaPass& pass, const Target& target);
   void Multiply(const CudaLinear& linear, const unsigned char* activations,
                 int rows, float* parts);
@@ -102,10 +115,12 @@ class CudaDecoder {
                       const Target& target) const;
 
   const ModelConfig& config_;
+  const KvLayers kv_layers_;
   const CudaWeights& weights_;
-  const cuda::DeviceArray<float> angles_;  // MakeCudaAngles
+  const CudaAngles angles_;
   cuda::ComputeDevice& device_;
   cuda::KernelQueue& queue_;
+  CudaMixture mixture_;
   CudaLogits logits_;
   Description on_device_;
   Scratch scratch_;

@@ -121,7 +121,7 @@ absl::StatusOr<CudaPass> CudaModel::BuildPass(
     CudaKvCache& kv = Get(rows.cache).kv;
     const auto size = static_cast<int64_t>(rows.tokens.size());
     RETURN_IF_ERROR(kv.Reserve(kv.length() + size));
-    pass.Add(rows.tokens, BuildRowTree(rows.parents, kv.length()), kv.pages(),
+    pass.Add(rows.tokens, BuildRowTree(rows.parents, kv.length()), kv.tables(),
              rows.num_logit_rows);
   }
   return pass;
@@ -270,22 +270,27 @@ absl::StatusOr<CudaModel::MaybeLaunch> CudaModel::MoveRows(
   }
   if (!moves) return std::nullopt;
   const ModelConfig& config = info_.config;
-  ASSIGN_OR_RETURN(const auto* table, requests_.Put(sequence.kv.pages()));
-  ASSIGN_OR_RETURN(const auto* sequences,
-                   requests_.Put(std::vector<cuda::KeepSequence>{
-                       {.prefix = static_cast<int32_t>(sequence.kv.length()),
-                        .path_size = static_cast<int32_t>(path.size())}}));
+  std::vector<int32_t> tables;
+  std::vector<cuda::KeepSequence> groups;  // each with the rows of the path
+  for (const absl::Span<const int32_t> pages : sequence.kv.tables()) {
+    groups.push_back({.prefix = static_cast<int32_t>(sequence.kv.length()),
+                      .table_begin = static_cast<int32_t>(tables.size()),
+                      .path_size = static_cast<int32_t>(path.size())});
+    tables.insert(tables.end(), pages.begin(), pages.end());
+  }
+  ASSIGN_OR_RETURN(const auto* table, requests_.Put(tables));
+  ASSIGN_OR_RETURN(const auto* sequences, requests_.Put(groups));
   ASSIGN_OR_RETURN(const auto* paths, requests_.Put(std::vector<uint16_t>(
                                           path.begin(), path.end())));
-  const int panels =
-      static_cast<int>(config.num_layers * config.num_kv_heads * 2);
+  const auto panels = static_cast<int>(
+      config.num_layers / info_.kv_groups.count() * config.num_kv_heads * 2);
   const auto dim = static_cast<int>(config.head_dim);
   return cuda::KeepArgs{.kv = {.pages = pages_->memory(),
                                .page_bytes = pages_->page_bytes(),
                                .page_table = table},
                         .sequences = sequences,
                         .paths = paths,
-                        .num_sequences = 1,
+                        .num_sequences = static_cast<int>(groups.size()),
                         .panels = panels,
                         .head_dim = dim};
 }
@@ -367,12 +372,13 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       const int64_t pool_tokens,
       SetLimits(options,
                 {.head_bytes = 2 * config.head_dim * 2,
-                 .groups = {.block_tokens = kPagePositions},
+                 .groups = CudaKvStore::GroupsOf(config),
                  // Nothing else grows with sessions and texts; the rest is for
                  // what passes need.
                  .default_pool_bytes = device->info().free_bytes / 10 * 9},
                 info));
-  info.max_rows = std::min<int64_t>(info.max_rows, cuda::kMostTreeRows);
+  info.max_rows = std::min<int64_t>(
+      info.max_rows, cuda::MostTreeRows(static_cast<int>(config.head_dim)));
   for (int rows = cuda::RowBlock(1); rows <= info.max_rows;
        rows = cuda::RowBlock(rows + 1)) {
     info.row_edges.push_back(rows);

@@ -32,7 +32,7 @@ class CudaModel final : public LanguageModel {
     ModelInfo info;
     std::shared_ptr<cuda::ComputeDevice> device;
     CudaWeights weights;
-    cuda::DeviceArray<float> angles;  // MakeCudaAngles
+    CudaAngles angles;
     std::unique_ptr<CudaKvStore> pages;
     std::shared_ptr<FeatureRing> feature_ring = {};  // null: none
     bool replays_graphs = false;

@@ -8,19 +8,31 @@ namespace espalier {
 
 using cuda::kPagePositions;
 
+CudaPass::CudaPass(const ModelConfig& config)
+    : kv_heads_(static_cast<int>(config.num_kv_heads)),
+      group_(static_cast<int>(config.num_heads / config.num_kv_heads)) {
+  for (const LayerShape& layer : config.layers) prefix_items[layer.window];
+}
+
 void CudaPass::Add(absl::Span<const TokenId> row_tokens, const RowTree& tree,
-                   absl::Span<const int32_t> pages, int64_t logits_wanted) {
+                   absl::Span<const absl::Span<const int32_t>> tables,
+                   int64_t logits_wanted) {
+  page_tables.resize(tables.size());
   const auto sequence = static_cast<int32_t>(sequences.size());
   const auto prefix = static_cast<int32_t>(tree.prefix);
   const auto count = static_cast<int32_t>(tree.rows());
   const int32_t cached = count - static_cast<int32_t>(row_tokens.size());
-  sequences.push_back({.prefix = prefix,
-                       .first_row = num_rows() - cached,
-                       .rows = count,
-                       .table_begin = static_cast<int32_t>(page_table.size()),
-                       .states_begin = num_states});
+  sequences.push_back(
+      {.prefix = prefix,
+       .first_row = num_rows() - cached,
+       .rows = count,
+       .table_begin = static_cast<int32_t>(page_tables[0].size()),
+       .states_begin = num_states});
   tokens.insert(tokens.end(), row_tokens.begin(), row_tokens.end());
-  page_table.insert(page_table.end(), pages.begin(), pages.end());
+  for (size_t i = 0; i < tables.size(); ++i) {
+    page_tables[i].insert(page_tables[i].end(), tables[i].begin(),
+                          tables[i].end());
+  }
   const auto paths_begin = static_cast<int32_t>(paths.size());
   paths.insert(paths.end(), tree.ancestors.begin(), tree.ancestors.end());
   for (int32_t row = cached; row < count; ++row) {
@@ -38,7 +50,7 @@ void CudaPass::Add(absl::Span<const TokenId> row_tokens, const RowTree& tree,
 }
 
 void CudaPass::ForgetAttention() {
-  prefix_items.clear();
+  for (auto& [window, items] : prefix_items) items.clear();
   tree_items.clear();
   num_states = 0;
 }
@@ -48,10 +60,17 @@ void CudaPass::AddItems(const cuda::PassSequence& sequence, int first) {
   const int whole_pages = sequence.prefix / kPagePositions;
   const int chunks = whole_pages == 0 ? 0 : cuda::ChunkOf(whole_pages - 1) + 1;
   const int queries = sequence.rows * group_;
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    for (int query = first * group_; query < queries;
-         query += cuda::kPrefixItemQueries) {
-      prefix_items.push_back({index, chunk, query});
+  for (auto& [window, items] : prefix_items) {
+    const int seen =
+        window == 0
+            ? 0
+            : cuda::FirstSeenPage(sequence.prefix, static_cast<int>(window));
+    if (seen >= whole_pages) continue;
+    for (int chunk = cuda::ChunkOf(seen); chunk < chunks; ++chunk) {
+      for (int query = first * group_; query < queries;
+           query += cuda::kPrefixItemQueries) {
+        items.push_back({index, chunk, query});
+      }
     }
   }
   for (int row = first; row < sequence.rows; row += cuda::kTreeItemRows) {

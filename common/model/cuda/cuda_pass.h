@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_MODEL_CUDA_CUDA_PASS_H_
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -14,15 +15,14 @@ namespace espalier {
 // One pass over the rows of some sequences, as the kernels are told of it.
 class CudaPass {
  public:
-  explicit CudaPass(const ModelConfig& config)
-      : kv_heads_(static_cast<int>(config.num_kv_heads)),
-        group_(static_cast<int>(config.num_heads / config.num_kv_heads)) {}
+  explicit CudaPass(const ModelConfig& config);
 
   // `tokens`: of the last rows of the tree, which are run; those before have
-  // their K/V already. `pages`: of the sequence, enough for the prefix and the
-  // rows.
+  // their K/V already. `tables`: the sequence's pages by group of layers,
+  // enough for the prefix and the rows.
   void Add(absl::Span<const TokenId> tokens, const RowTree& tree,
-           absl::Span<const int32_t> pages, int64_t num_logit_rows);
+           absl::Span<const absl::Span<const int32_t>> tables,
+           int64_t num_logit_rows);
 
   // Drops the work of attention, for rows that attend to nothing.
   void ForgetAttention();
@@ -36,8 +36,9 @@ class CudaPass {
   std::vector<cuda::PassRow> rows, rotated_rows;
   std::vector<cuda::PassSequence> sequences;
   std::vector<uint16_t> paths;
-  std::vector<int32_t> page_table;
-  std::vector<cuda::PrefixItem> prefix_items;
+  std::vector<std::vector<int32_t>> page_tables;  // by group, of one length
+  // The work over prefixes by window, ascending; 0 is no window.
+  std::map<int64_t, std::vector<cuda::PrefixItem>> prefix_items;
   std::vector<cuda::TreeItem> tree_items;
   std::vector<int32_t> logit_rows;  // [rows] which row of logits, -1: none
   int num_logit_rows = 0;

@@ -19,6 +19,11 @@ inline int64_t PartsSize(const CudaLinear& linear, int rows) {
   return PartsSize(linear.outputs, linear.inputs, rows);
 }
 
+inline cuda::Gate GateOf(const LayerShape& layer) {
+  return layer.activation == Activation::kSilu ? cuda::Gate::kSilu
+                                               : cuda::Gate::kGeluTanh;
+}
+
 // rows * weights. parts: [PartsSize(linear, rows)].
 inline cuda::ProductArgs ProductOf(const CudaLinear& linear,
                                    const unsigned char* activations, int rows,

@@ -109,15 +109,31 @@ absl::StatusOr<CudaLinear> CudaWeightLoader::Vocabulary(const Part& table,
   return Pack(matrices, table.size, inputs, CudaWeightType::kBf16);
 }
 
-absl::StatusOr<CudaLinear> CudaWeightLoader::Gated(const Part& gates,
-                                                   const Part& values,
-                                                   int64_t inputs) {
-  std::vector<Matrix> matrices(2);
-  ASSIGN_OR_RETURN(matrices[0], Find(gates, inputs));
-  ASSIGN_OR_RETURN(matrices[1], Find(values, inputs));
-  matrices[0].placing = Placing::kGates;
-  matrices[1].placing = Placing::kGatedValues;
-  return Pack(matrices, gates.size + values.size, inputs, type_);
+absl::StatusOr<CudaLinear> CudaWeightLoader::Gated(
+    const std::vector<GatedPart>& parts, int64_t inputs) {
+  std::vector<Matrix> matrices;
+  int64_t outputs = 0;
+  for (const auto& [gates, values] : parts) {
+    for (const Part* part : {&gates, &values}) {
+      ASSIGN_OR_RETURN(Matrix matrix, Find(*part, inputs));
+      matrix.placing = part == &gates ? Placing::kGates : Placing::kGatedValues;
+      matrix.first_output = outputs;
+      matrices.push_back(matrix);
+    }
+    outputs += gates.size + values.size;
+  }
+  return Pack(matrices, outputs, inputs, type_);
+}
+
+absl::StatusOr<DeviceArray<float>> CudaWeightLoader::Floats(const Part& part,
+                                                            int64_t inputs) {
+  ASSIGN_OR_RETURN(const Matrix matrix, Find(part, inputs));
+  std::vector<float> values(part.size * inputs);
+  for (int64_t row = 0; row < part.size; ++row) {
+    matrix.values->Row(row, values.data() + row * inputs);
+  }
+  bytes_ += static_cast<int64_t>(values.size() * sizeof(float));
+  return SendFloats(device_, values);
 }
 
 absl::StatusOr<CudaWeightLoader::Matrix> CudaWeightLoader::Find(

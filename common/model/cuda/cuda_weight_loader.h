@@ -59,9 +59,17 @@ class CudaWeightLoader {
   absl::StatusOr<CudaLinear> Rows(const RowsOf& matrix,
                                   absl::Span<const TokenId> rows);
 
-  // Loads a gated product (cuda::GatePlace). REQUIRES: as many gates as values.
-  absl::StatusOr<CudaLinear> Gated(const Part& gates, const Part& values,
+  // Loads gated products (cuda::GatePlace), one after another. REQUIRES: as
+  // many gates as values in each.
+  struct GatedPart {
+    Part gates, values;
+  };
+  absl::StatusOr<CudaLinear> Gated(const std::vector<GatedPart>& parts,
                                    int64_t inputs);
+
+  // Loads a matrix as it is: [size, inputs] float32.
+  absl::StatusOr<cuda::DeviceArray<float>> Floats(const Part& part,
+                                                  int64_t inputs);
 
   int64_t bytes() const { return bytes_; }  // brought to the device so far
 

@@ -1,6 +1,7 @@
 #include "common/model/cuda/cuda_weights.h"
 
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,31 @@ namespace espalier {
 
 using cuda::ComputeDevice;
 using cuda::DeviceArray;
+
+namespace {
+
+// `mlp`: the prefix of the tensors' names.
+absl::StatusOr<CudaExperts> LoadExperts(const ExpertsShape& shape,
+                                        int64_t hidden, const std::string& mlp,
+                                        CudaWeightLoader& loader) {
+  std::vector<CudaWeightLoader::GatedPart> gate_up;
+  std::vector<CudaWeightLoader::Part> down;
+  for (int64_t i = 0; i < shape.count; ++i) {
+    const std::string expert = absl::StrCat(mlp, "experts.", i, ".");
+    gate_up.push_back({{expert + "gate_proj", shape.ffn_size},
+                       {expert + "up_proj", shape.ffn_size}});
+    down.push_back({expert + "down_proj", hidden});
+  }
+  CudaExperts experts;
+  ASSIGN_OR_RETURN(experts.router,
+                   loader.Floats({mlp + "gate", shape.count}, hidden));
+  ASSIGN_OR_RETURN(experts.gate_up, loader.Gated(gate_up, hidden));
+  ASSIGN_OR_RETURN(experts.down, loader.Linear(down, shape.ffn_size,
+                                               /*has_bias=*/false));
+  return experts;
+}
+
+}  // namespace
 
 absl::StatusOr<CudaLayer> LoadCudaLayer(const ModelConfig& config,
                                         int64_t index, const std::string& layer,
@@ -43,6 +69,14 @@ absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
   ASSIGN_OR_RETURN(
       loaded.ffn_norm,
       loader.Vectors({{layer + "post_attention_layernorm.weight", hidden}}));
+  if (shape.norms_after) {
+    ASSIGN_OR_RETURN(
+        loaded.attention_out_norm,
+        loader.Vectors({{layer + "attention_output_norm.weight", hidden}}));
+    ASSIGN_OR_RETURN(
+        loaded.ffn_out_norm,
+        loader.Vectors({{layer + "ffn_output_norm.weight", hidden}}));
+  }
   if (shape.head_norm != HeadNorm::kNone) {
     ASSIGN_OR_RETURN(
         loaded.q_norm,
@@ -57,9 +91,15 @@ absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
                                              inputs, shape.attention_bias));
   ASSIGN_OR_RETURN(loaded.out, loader.Linear({{attention + "o_proj", hidden}},
                                              q_size, shape.attention_out_bias));
+  if (!shape.is_dense()) {
+    ASSIGN_OR_RETURN(loaded.experts,
+                     LoadExperts(shape.experts, hidden, mlp, loader));
+    return loaded;
+  }
   ASSIGN_OR_RETURN(loaded.gate_up,
-                   loader.Gated({mlp + "gate_proj", shape.ffn_size},
-                                {mlp + "up_proj", shape.ffn_size}, hidden));
+                   loader.Gated({{{mlp + "gate_proj", shape.ffn_size},
+                                  {mlp + "up_proj", shape.ffn_size}}},
+                                hidden));
   ASSIGN_OR_RETURN(loaded.down,
                    loader.Linear({{mlp + "down_proj", hidden}}, shape.ffn_size,
                                  /*has_bias=*/false));
@@ -73,19 +113,33 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
                        absl::StrCat("the CUDA backend needs ", what));
   };
   RETURN_IF_ERROR(
-      need(config.kind == DecoderKind::kLlama, "a Llama or Qwen3 model"));
-  RETURN_IF_ERROR(CheckFeatures(config, /*has=*/{}, "the CUDA backend"));
-  const LayerShape& layer = config.layers.front();  // all are alike
-  RETURN_IF_ERROR(need(layer.activation == Activation::kSilu, "SiLU"));
-  RETURN_IF_ERROR(need(config.head_dim == 64 || config.head_dim == 128,
-                       "heads of 64 or 128"));
+      need(config.kind == DecoderKind::kLlama, "another kind than GPT-2's"));
+  RETURN_IF_ERROR(CheckFeatures(
+      config,
+      {LayerFeature::kExperts, LayerFeature::kWindows,
+       LayerFeature::kSeveralRotaryTables, LayerFeature::kNormsAfter,
+       LayerFeature::kQueryScalar, LayerFeature::kEmbeddingScale},
+      "the CUDA backend"));
+  // Layers are alike but for windows and experts.
+  const LayerShape& layer = config.layers.front();
+  RETURN_IF_ERROR(need(layer.activation != Activation::kGelu,
+                       "SiLU or GELU approximated by tanh"));
+  RETURN_IF_ERROR(need(
+      config.head_dim == 64 || config.head_dim == 128 || config.head_dim == 256,
+      "heads of 64, 128 or 256"));
   RETURN_IF_ERROR(need(config.num_heads <= 8 * config.num_kv_heads,
                        "at most 8 heads to a K/V head"));
   RETURN_IF_ERROR(need(config.hidden_size % 64 == 0, "hidden_size % 64 == 0"));
   RETURN_IF_ERROR(need(config.hidden_size <= cuda::kMostNormColumns,
                        "hidden_size of at most 32768"));
-  RETURN_IF_ERROR(
-      need(layer.ffn_size % 64 == 0, "intermediate_size % 64 == 0"));
+  for (const LayerShape& each : config.layers) {
+    RETURN_IF_ERROR(need(!each.is_dense() || each.ffn_size % 64 == 0,
+                         "intermediate_size % 64 == 0"));
+    RETURN_IF_ERROR(need(each.experts.ffn_size % 64 == 0,
+                         "moe_intermediate_size % 64 == 0"));
+    RETURN_IF_ERROR(
+        need(each.experts.count <= cuda::kMostExperts, "at most 512 experts"));
+  }
   RETURN_IF_ERROR(need(config.vocab_size <= cuda::kMostTokens,
                        "a vocabulary of at most 262144"));
   return need(!layer.mlp_bias, "products of the MLP without bias");
@@ -119,12 +173,13 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
   return weights;
 }
 
+namespace {
+
 // float64: the angle of position 8000 needs more than 24 bits.
-absl::StatusOr<DeviceArray<float>> MakeCudaAngles(const ModelConfig& config,
-                                                  int64_t positions,
-                                                  ComputeDevice& device) {
-  const std::vector<double> frequencies = RotaryFrequencies(config);
-  const double scale = RotaryScale(config);
+std::vector<float> AnglesOf(const ModelConfig& config, int32_t table,
+                            int64_t positions) {
+  const std::vector<double> frequencies = RotaryFrequencies(config, table);
+  const double scale = RotaryScale(config, table);
   std::vector<float> angles;
   angles.reserve(positions * frequencies.size() * 2);
   for (int64_t position = 0; position < positions; ++position) {
@@ -134,7 +189,20 @@ absl::StatusOr<DeviceArray<float>> MakeCudaAngles(const ModelConfig& config,
       angles.push_back(static_cast<float>(std::sin(angle) * scale));
     }
   }
-  return SendFloats(device, angles);
+  return angles;
+}
+
+}  // namespace
+
+absl::StatusOr<CudaAngles> MakeCudaAngles(const ModelConfig& config,
+                                          int64_t positions,
+                                          ComputeDevice& device) {
+  CudaAngles tables;
+  for (int32_t i = 0; i < std::ssize(config.rotary); ++i) {
+    ASSIGN_OR_RETURN(tables.emplace_back(),
+                     SendFloats(device, AnglesOf(config, i, positions)));
+  }
+  return tables;
 }
 
 }  // namespace espalier

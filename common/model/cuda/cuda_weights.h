@@ -36,16 +36,26 @@ struct CudaLinear {
   int outputs = 0;
 };
 
-struct CudaLayer {
-  cuda::DeviceArray<float> attention_norm, ffn_norm;  // [hidden]
-  cuda::DeviceArray<float> q_norm, k_norm;  // [head_dim]; size 0: none
-  CudaLinear qkv;      // hidden -> (heads + 2 kv_heads) * head_dim
-  CudaLinear out;      // heads * head_dim -> hidden
-  CudaLinear gate_up;  // hidden -> 2 ffn, gates and values in turns
-  CudaLinear down;     // ffn -> hidden
+// The experts of a layer, one after another.
+struct CudaExperts {
+  cuda::DeviceArray<float> router;  // [experts, hidden]
+  CudaLinear gate_up;               // of each: hidden -> 2 ffn
+  CudaLinear down;                  // of each: ffn -> hidden
 };
 
-// The weights of a Llama or Qwen3 decoder on a device.
+// Size 0: the layer has no such norm, or product.
+struct CudaLayer {
+  cuda::DeviceArray<float> attention_norm, ffn_norm;          // [hidden]
+  cuda::DeviceArray<float> attention_out_norm, ffn_out_norm;  // [hidden]
+  cuda::DeviceArray<float> q_norm, k_norm;                    // [head_dim]
+  CudaLinear qkv;       // hidden -> (heads + 2 kv_heads) * head_dim
+  CudaLinear out;       // heads * head_dim -> hidden
+  CudaLinear gate_up;   // hidden -> 2 ffn, gates and values in turns
+  CudaLinear down;      // ffn -> hidden
+  CudaExperts experts;  // in place of the last two
+};
+
+// The weights of a decoder on a device.
 struct CudaWeights {
   CudaLinear tokens;  // [vocab, hidden]; a tied head too
   std::vector<CudaLayer> layers;
@@ -88,10 +98,13 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
                                             nn::ThreadPool& pool,
                                             CudaWeightType type);
 
-// Rotation of so many positions: [positions, head_dim / 2, 2] cos, sin. The
-// same errors of the device.
-absl::StatusOr<cuda::DeviceArray<float>> MakeCudaAngles(
-    const ModelConfig& config, int64_t positions, cuda::ComputeDevice& device);
+// Rotation of so many positions, by rotary table of the model: [positions,
+// head_dim / 2, 2] cos, sin.
+using CudaAngles = std::vector<cuda::DeviceArray<float>>;
+// The same errors of the device.
+absl::StatusOr<CudaAngles> MakeCudaAngles(const ModelConfig& config,
+                                          int64_t positions,
+                                          cuda::ComputeDevice& device);
 
 }  // namespace espalier
 

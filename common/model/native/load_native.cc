@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
       const int64_t pool_tokens,
       SetLimits(options,
                 {.head_bytes = BytesOfHead(kv_type, config.head_dim),
-                 .groups = KvPageShape::Of(config, kv_type).groups},
+                 .groups = KvPageShape::Of(config, kv_type).layers.groups},
                 info));
   info.shares_kv = true;
   const int64_t cached_tokens = CachedTokens(options, info, pool_tokens);

@@ -2,30 +2,14 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 namespace espalier {
 
 KvPageShape KvPageShape::Of(const ModelConfig& config, nn::KvType type) {
-  KvPageShape shape = {.num_kv_heads = config.num_kv_heads,
-                       .head_dim = config.head_dim,
-                       .type = type};
-  int64_t windowed = 0;
-  for (const LayerShape& layer : config.layers) {
-    windowed += layer.window > 0 ? 1 : 0;
-    shape.groups.window = std::max(shape.groups.window, layer.window);
-  }
-  const int64_t whole = std::ssize(config.layers) - windowed;
-  shape.num_layers = std::gcd(whole, windowed);
-  shape.groups.whole = whole / shape.num_layers;
-  shape.groups.windowed = windowed / shape.num_layers;
-  int64_t next_whole = 0, next_windowed = whole;
-  for (const LayerShape& layer : config.layers) {
-    const int64_t index = layer.window > 0 ? next_windowed++ : next_whole++;
-    shape.places.push_back(
-        {index / shape.num_layers, index % shape.num_layers});
-  }
-  return shape;
+  return {.layers = KvLayers::Of(config, nn::kPageTokens),
+          .num_kv_heads = config.num_kv_heads,
+          .head_dim = config.head_dim,
+          .type = type};
 }
 
 KvPageStore::KvPageStore(const KvPageShape& shape, const nn::Kernels& kernels,
@@ -61,7 +45,7 @@ void PagedKvCache::WriteRow(int64_t layer, int64_t kv_head, int64_t row,
 
 void PagedKvCache::CopySlot(int64_t from, int64_t to) {
   const KvPageShape& shape = store_->shape();
-  for (int64_t layer = 0; layer < std::ssize(shape.places); ++layer) {
+  for (int64_t layer = 0; layer < std::ssize(shape.layers.places); ++layer) {
     for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
       store_->kernels().copy_kv(shape.Panels(PageOf(layer, from), layer, head),
                                 from % nn::kPageTokens,

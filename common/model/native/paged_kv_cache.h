@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/model/files/model_config.h"
-#include "common/model/kv_groups.h"
+#include "common/model/kv_layers.h"
 #include "common/model/native/kv_pool.h"
 #include "common/model/native/page_pool.h"
 #include "common/model/native/page_table.h"
@@ -22,29 +22,24 @@ namespace espalier {
 // and one group of layers, of which a page has for every layer and K/V head a
 // panel of keys, then one of values (nn::KvPanels).
 struct KvPageShape {
-  struct Place {
-    int64_t group = 0;
-    int64_t layer = 0;  // of the group
-  };
-  int64_t num_layers = 0;  // of a group
+  KvLayers layers;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   nn::KvType type = nn::KvType::kFloat32;
-  KvGroups groups = {.block_tokens = nn::kPageTokens};
-  std::vector<Place> places = {};  // by layer of the model
 
   static KvPageShape Of(const ModelConfig& config,
                         nn::KvType type = nn::KvType::kFloat32);
 
   int64_t panel_floats() const { return nn::KvPanelFloats(type, head_dim); }
   int64_t page_floats() const {
-    return num_layers * num_kv_heads * 2 * panel_floats();
+    return layers.per_group * num_kv_heads * 2 * panel_floats();
   }
   int64_t page_bytes() const {
     return page_floats() * static_cast<int64_t>(sizeof(float));
   }
   int64_t key_offset(int64_t layer, int64_t kv_head) const {
-    return (places[layer].layer * num_kv_heads + kv_head) * 2 * panel_floats();
+    return (layers.places[layer].layer * num_kv_heads + kv_head) * 2 *
+           panel_floats();
   }
   int64_t value_offset(int64_t layer, int64_t kv_head) const {
     return key_offset(layer, kv_head) + panel_floats();
@@ -76,7 +71,7 @@ class KvPageStore {
   const KvPool& pool() const { return pages_.room(); }
   const PagePool<float*>& pages() const { return pages_; }
   PagePools<float*> pools() {
-    return {.pages = &pages_, .groups = shape_.groups, .texts = &texts_};
+    return {.pages = &pages_, .groups = shape_.layers.groups, .texts = &texts_};
   }
 
  private:
@@ -102,7 +97,7 @@ class PagedKvCache {
   // Returns the pages of a layer's group, by block of positions; null where
   // they were given back.
   const float* const* pages(int64_t layer) const {
-    return table_.pages(store_->shape().places[layer].group).data();
+    return table_.pages(store_->shape().layers.places[layer].group).data();
   }
 
   // Makes room for `tokens` positions. RESOURCE_EXHAUSTED: the pool is full.
@@ -140,7 +135,7 @@ class PagedKvCache {
  private:
   float* PageOf(int64_t layer, int64_t slot) const {
     return table_.pages(
-        store_->shape().places[layer].group)[slot / nn::kPageTokens];
+        store_->shape().layers.places[layer].group)[slot / nn::kPageTokens];
   }
   void CopySlot(int64_t from, int64_t to);
 

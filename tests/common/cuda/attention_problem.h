@@ -30,6 +30,7 @@ struct AttentionSequence {
 
 struct AttentionShape {
   int kv_heads = 1, group = 1, head_dim = 64;
+  int window = 0;  // 0: none
 
   int heads() const { return kv_heads * group; }
 };
@@ -133,6 +134,8 @@ class AttentionPass {
                    .kv_heads = shape_.kv_heads,
                    .group = shape_.group,
                    .head_dim = shape_.head_dim,
+                   .scale = AttendScale(shape_.head_dim),
+                   .window = shape_.window,
                    .states = states.data(),
                    .out = out.data(),
                    .out_block = RowBlock(rows())});
@@ -162,7 +165,10 @@ class AttentionPass {
       page_table_.push_back(static_cast<int>(page_table_.size()));
       pages_.resize(pages_.size() + page_bytes(), 0xff);
     }
-    for (int i = 0; i < prefix; ++i) Write(i, sequence.prefix[i]);
+    // Pages before the window have been given back.
+    for (int i = FirstPage(prefix) * kPagePositions; i < prefix; ++i) {
+      Write(i, sequence.prefix[i]);
+    }
     for (int row = 0; row < rows; ++row) {
       Write(prefix + row, sequence.rows[row]);
       const std::vector<int> path = sequence.PathTo(row);
@@ -195,12 +201,18 @@ class AttentionPass {
     }
   }
 
+  // Returns the first page that a row at this position sees.
+  int FirstPage(int position) const {
+    return shape_.window == 0 ? 0 : FirstSeenPage(position, shape_.window);
+  }
+
   void AddItems(int index) {
     const PassSequence& sequence = sequences_[index];
     const int whole = sequence.prefix / kPagePositions;
     const int chunks = whole == 0 ? 0 : ChunkOf(whole - 1) + 1;
     const int queries = sequence.rows * shape_.group;
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    const int seen = FirstPage(sequence.prefix);
+    for (int chunk = ChunkOf(seen); seen < whole && chunk < chunks; ++chunk) {
       for (int q = 0; q < queries; q += kPrefixItemQueries) {
         prefix_items_.push_back({index, chunk, q});
       }
@@ -233,6 +245,9 @@ inline std::vector<double> ExactAttention(const AttentionShape& shape,
   std::vector<const KeyValue*> seen;
   for (const KeyValue& kv : alone.prefix) seen.push_back(&kv);
   seen.push_back(&alone.rows[0]);
+  if (shape.window > 0 && std::ssize(seen) > shape.window) {
+    seen.erase(seen.begin(), seen.end() - shape.window);
+  }
   const int dim = shape.head_dim;
   std::vector<double> out(shape.heads() * dim);
   for (int head = 0; head < shape.heads(); ++head) {

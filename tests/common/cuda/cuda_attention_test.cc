@@ -43,7 +43,7 @@ class CudaAttentionTest : public DeviceTest {
 INSTANTIATE_FOR_DEVICES(CudaAttentionTest);
 
 TEST_P(CudaAttentionTest, TreesAtEveryKindOfPrefix) {
-  for (int head_dim : {64, 128}) {
+  for (int head_dim : {64, 128, 256}) {
     const AttentionShape shape = {
         .kv_heads = 1, .group = 3, .head_dim = head_dim};
     for (int prefix : {0, 1, 60, 63, 64, 100, 505, 511, 513}) {
@@ -57,6 +57,40 @@ TEST_P(CudaAttentionTest, TreesAtEveryKindOfPrefix) {
       EXPECT_EQ(CountUnlikeDecoding(shape, sequence, out, /*step=*/4), 0);
     }
   }
+}
+
+// Windows that begin in a page of the prefix, at its edge, in the tree, and in
+// another chunk than the tree; pages before them are unwritten.
+TEST_P(CudaAttentionTest, WindowsAreOfPositions) {
+  for (int window : {1, 5, 64, 65, 130, 300, 2000}) {
+    for (int prefix : {0, 3, 63, 64, 200, 510}) {
+      SCOPED_TRACE(testing::Message() << window << ", prefix " << prefix);
+      const AttentionShape shape = {.kv_heads = 1,
+                                    .group = 2,
+                                    .head_dim = window % 2 ? 64 : 128,
+                                    .window = window};
+      Random random(prefix + window);
+      const AttentionSequence sequence =
+          RandomSequence(shape, prefix, RandomTree(11, random), random);
+      const std::vector<float> out =
+          AttentionPass(shape, {sequence}).Attend(Device());
+      EXPECT_LT(Error(shape, {sequence}, out), 6e-3);
+      EXPECT_EQ(CountUnlikeDecoding(shape, sequence, out, /*step=*/4), 0);
+    }
+  }
+}
+
+// Rows of one warp, and of one page, see different parts of the prefix.
+TEST_P(CudaAttentionTest, APromptOfManyWindows) {
+  const AttentionShape shape = {
+      .kv_heads = 1, .group = 4, .head_dim = 256, .window = 33};
+  Random random(14);
+  const AttentionSequence prompt =
+      RandomSequence(shape, 90, Chain(128), random);
+  const std::vector<float> out =
+      AttentionPass(shape, {prompt}).Attend(Device());
+  EXPECT_LT(Error(shape, {prompt}, out), 6e-3);
+  EXPECT_EQ(CountUnlikeDecoding(shape, prompt, out, /*step=*/29), 0);
 }
 
 TEST_P(CudaAttentionTest, Groups) {

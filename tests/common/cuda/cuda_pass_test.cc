@@ -234,6 +234,7 @@ class Decoder {
             .kv_heads = kKvHeads,
             .group = kHeads / kKvHeads,
             .head_dim = kDim,
+            .scale = AttendScale(kDim),
             .states = states.data(),
             .out = attended.data(),
             .out_block = RowBlock(rows)};

@@ -38,11 +38,35 @@ TEST_P(RowKernelsTest, EmbedsRowsOfPackedWeights) {
   }
 }
 
+TEST_P(RowKernelsTest, EmbeddingsAreScaled) {
+  constexpr int kVocab = 64, kHidden = 64;
+  const std::vector<uint16_t> table = Random(2).Bf16s(kVocab * kHidden);
+  ComputeDevice& device = Device();
+  const auto packed = ArrayOf(device, PackWeights(table, kVocab, kHidden));
+  const auto ids = ArrayOf(device, std::vector<int32_t>{7});
+  const auto x = NanArray<float>(device, kHidden);
+  const auto tap = NanArray<uint16_t>(device, kHidden);
+  device.Launch(EmbedArgs{.table = packed.data(),
+                          .tokens = ids.data(),
+                          .rows = 1,
+                          .hidden = kHidden,
+                          .scale = 25.3f,
+                          .x = x.data(),
+                          .tap = tap.data()});
+  const std::vector<float> got = ValuesOf(device, x);
+  const std::vector<uint16_t> tapped = ValuesOf(device, tap);
+  for (int i = 0; i < kHidden; ++i) {
+    ASSERT_EQ(got[i], 25.3f * Bf16ToFloat(table[7 * kHidden + i]));
+    ASSERT_EQ(tapped[i], FloatToBf16(got[i]));
+  }
+}
+
 struct NormProblem {
   int rows, hidden, splits;
   bool has_bias;
   std::vector<int32_t> out_rows;  // empty: all rows, in their order
   std::vector<float> x, parts, weight, bias;
+  std::vector<float> added_weight = {};  // empty: none
 
   NormProblem(int r, int h, int s, bool with_bias)
       : rows(r), hidden(h), splits(s), has_bias(with_bias) {
@@ -60,7 +84,17 @@ struct NormProblem {
     }
   }
   double Sum(int row, int i) const {
-    double sum = x[row * hidden + i];
+    return x[row * hidden + i] + Added(row, i);
+  }
+  double Added(int row, int i) const {
+    if (added_weight.empty()) return Parts(row, i);
+    double squares = 0;
+    for (int j = 0; j < hidden; ++j) squares += std::pow(Parts(row, j), 2);
+    return Parts(row, i) / std::sqrt(squares / hidden + 1e-5f) *
+           added_weight[i];
+  }
+  double Parts(int row, int i) const {
+    double sum = 0;
     for (int s = 0; s < splits; ++s) {
       sum += parts[(int64_t{s} * PaddedRows(rows) + row) * hidden + i];
     }
@@ -78,6 +112,7 @@ NormResult Normalize(ComputeDevice& device, const NormProblem& p) {
   const auto x = ArrayOf(device, p.x);
   const auto parts = ArrayOf(device, p.parts);
   const auto weight = ArrayOf(device, p.weight);
+  const auto added_weight = ArrayOf(device, p.added_weight);
   const auto bias = ArrayOf(device, p.bias);
   const auto out_rows = ArrayOf(device, p.out_rows);
   const auto out = NanArray<unsigned char>(
@@ -93,6 +128,7 @@ NormResult Normalize(ComputeDevice& device, const NormProblem& p) {
                 .bias = p.has_bias ? bias.data() : nullptr},
       .rows = p.rows,
       .hidden = p.hidden,
+      .added_weight = p.added_weight.empty() ? nullptr : added_weight.data(),
       .weight = weight.data(),
       .epsilon = 1e-5f,
       .out_rows = p.out_rows.empty() ? nullptr : out_rows.data(),
@@ -124,6 +160,22 @@ TEST_P(RowKernelsTest, AddsPartsAndNorms) {
         ASSERT_EQ(ActivationAt(got.out, p.rows, p.hidden, row, i),
                   got.normed_tap[at]);
       }
+    }
+  }
+}
+
+TEST_P(RowKernelsTest, WhatIsAddedIsNormedByItself) {
+  for (auto p : {NormProblem(3, 64, 1, false), NormProblem(2, 1088, 4, true),
+                 NormProblem(1, 8256, 2, false)}) {
+    p.added_weight = Random(9).Normals(p.hidden);
+    const std::vector<float> x = Normalize(Device(), p).x;
+    for (int row = 0; row < p.rows; ++row) {
+      for (int i = 0; i < p.hidden; i += 7) {
+        ASSERT_NEAR(x[row * p.hidden + i], p.Sum(row, i), 2e-5);
+      }
+    }
+    for (uint64_t seed = 2; seed < 5; ++seed) {
+      EXPECT_TRUE(SameBits(Normalize(Device(seed), p).x, x));
     }
   }
 }

@@ -106,7 +106,6 @@ inline std::vector<Subject> SubjectsIn(absl::Span<const ComputeDType> dtypes) {
       subjects.push_back({"Llama", testing::WriteTinyLlama, backend, dtype});
       subjects.push_back({"Qwen3", testing::WriteTinyQwen3, backend, dtype});
       subjects.push_back({"Gpt2", testing::WriteTinyGpt2, backend, dtype});
-      if (backend != "native") continue;
       subjects.push_back(
           {"Qwen3Moe", testing::WriteTinyQwen3Moe, backend, dtype});
       subjects.push_back({"Gemma3", testing::WriteTinyGemma3, backend, dtype});
@@ -129,6 +128,9 @@ inline std::vector<Subject> CudaSubjects() {
   }
   add("Qwen3", testing::WriteWideQwen3, ComputeDType::kBFloat16);
   add("Qwen3", testing::WriteWideQwen3, ComputeDType::kFp8);
+  add("Mistral", testing::WriteWideMistral, ComputeDType::kBFloat16);
+  add("Gemma3", testing::WriteWideGemma3, ComputeDType::kBFloat16);
+  add("Qwen3Moe", testing::WriteWideQwen3Moe, ComputeDType::kBFloat16);
   return subjects;
 }
 
@@ -188,7 +190,8 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
   CacheId Started(LanguageModel& model, const std::vector<TokenId>& tokens,
                   int64_t chunk = 256) {
     const CacheId cache = model.NewSequence();
-    EXPECT_TRUE(Prefill(model, cache, tokens, chunk).ok());
+    const int64_t most = std::min(chunk, model.info().max_rows);
+    EXPECT_TRUE(Prefill(model, cache, tokens, most).ok());
     return cache;
   }
   CacheId Started(const std::vector<TokenId>& tokens) {

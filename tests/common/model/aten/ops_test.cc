@@ -87,13 +87,38 @@ TEST(Ops, DenseAttentionAgreesWithAttentionByRows) {
   for (int32_t rows : {1, 2, 13, 40}) {
     for (int64_t prefix : {0, 1, 30}) {
       const RowTree tree = RandomRowTree(random, rows, prefix);
-      const at::Tensor q = at::randn({rows, 6, 20});
+      const at::Tensor q = at::randn({rows, 6, 20}) / 4;
       const at::Tensor k = at::randn({2, 100, 20}), v = at::randn({2, 100, 20});
-      EXPECT_TRUE(at::allclose(
-          ops::AttendByRows(q, k, v, tree),
-          ops::AttendDense(q, k, v, tree, ops::TreeBias(tree)), 1e-4, 1e-5))
-          << rows << " rows after " << prefix;
+      for (int64_t window : {0, 1, 3, 29, 80}) {
+        EXPECT_TRUE(at::allclose(
+            ops::AttendByRows(q, k, v, tree, window),
+            ops::AttendDense(q, k, v, tree, ops::TreeBias(tree, window)), 1e-4,
+            1e-5))
+            << rows << " rows after " << prefix << ", window " << window;
+      }
     }
+  }
+}
+
+// Row 3 is at position 4, three rows below the root. With three positions, it
+// sees two of its ancestors; with four, the last of the prefix as well.
+TEST(Ops, AWindowIsOfPositionsOfTheRowsPath) {
+  at::manual_seed(8);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const RowTree tree = BuildRowTree(std::vector<int32_t>{-1, -1, 0, 2}, 2);
+  const at::Tensor q = at::randn({4, 2, 8});
+  const at::Tensor k = at::randn({1, 9, 8}), v = at::randn({1, 9, 8});
+  for (int64_t window : {3, 4}) {
+    at::Tensor seen_k = k.clone(), seen_v = v.clone();
+    for (int64_t unseen : {0, 3, window == 4 ? 0 : 1}) {
+      seen_k.select(1, unseen).fill_(nan);
+      seen_v.select(1, unseen).fill_(nan);
+    }
+    const at::Tensor row =
+        ops::AttendByRows(q, seen_k, seen_v, tree, window)[3];
+    EXPECT_TRUE(SameBits(row, ops::AttendByRows(q, k, v, tree, window)[3]));
+    EXPECT_FALSE(
+        SameBits(row, ops::AttendByRows(q, k, v, tree, window + 1)[3]));
   }
 }
 

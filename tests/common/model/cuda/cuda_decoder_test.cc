@@ -41,8 +41,8 @@ class CudaDecoderTest : public ::testing::Test {
         LoadCudaWeights(config_, *files, device_, pool, CudaWeightType::kBf16);
     ASSERT_TRUE(weights.ok()) << weights.status();
     weights_ = *std::move(weights);
-    decoder_ = std::make_unique<CudaDecoder>(
-        config_, weights_, cuda::DeviceArray<float>(), device_, list_);
+    decoder_ = std::make_unique<CudaDecoder>(config_, weights_, CudaAngles(1),
+                                             device_, list_);
     ASSERT_TRUE(decoder_->Reserve(256, 256).ok());
   }
 
@@ -53,7 +53,7 @@ class CudaDecoderTest : public ::testing::Test {
       const int64_t rows = std::ssize(parents);
       const std::vector<int32_t> pages((prefix + rows + 63) / 64, 0);
       pass.Add(std::vector<TokenId>(rows, 1), BuildRowTree(parents, prefix),
-               pages, rows);
+               {{pages}}, rows);
     }
     list_.kernels.clear();
     EXPECT_TRUE(requests_.Clear().ok());

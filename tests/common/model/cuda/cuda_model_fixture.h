@@ -64,9 +64,15 @@ class CudaModelTest : public ::testing::TestWithParam<
     }
     options_.folder = ::testing::TempDir() + "/cuda_model";
     options_.kv_pool_bytes = 8 << 20;
-    const auto write =
-        kind == "qwen3" ? testing::WriteWideQwen3 : testing::WriteWideLlama;
-    tensors_ = write(options_.folder, /*seed=*/1);
+    tensors_ = Writer(kind)(options_.folder, /*seed=*/1);
+  }
+
+  static decltype(&testing::WriteWideLlama) Writer(const std::string& kind) {
+    if (kind == "qwen3") return testing::WriteWideQwen3;
+    if (kind == "mistral") return testing::WriteWideMistral;
+    if (kind == "gemma3") return testing::WriteWideGemma3;
+    if (kind == "qwen3moe") return testing::WriteWideQwen3Moe;
+    return testing::WriteWideLlama;
   }
 
   // Changes the weights of the layers' products to such that e4m3 holds exactly

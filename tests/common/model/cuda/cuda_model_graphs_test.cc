@@ -84,7 +84,7 @@ TEST_P(CudaModelTest, GraphsChangeNoBit) {
   EXPECT_EQ(replayed.logits, launched.logits);
   EXPECT_EQ(replayed.features, launched.features);
   EXPECT_GE(device->captures, 5);  // more where freed memory comes again
-  EXPECT_GT(device->replays, 10);
+  EXPECT_GE(device->replays, 10);
 }
 
 TEST_P(CudaModelTest, ADeviceThatMakesNoGraphIsTakenAsItIs) {
@@ -128,9 +128,11 @@ TEST_P(CudaModelTest, SteadyDecodingReplaysNearlyAllPasses) {
     ++passes;
   }
   // A graph for each: no page in the prefix or some, and a tree on one page or
-  // two. The first pass of each is launched.
-  EXPECT_EQ(device->replays, passes - 4);
-  EXPECT_EQ(device->captures, 4);
+  // two; a window reaches into the page before or does not. The first pass of
+  // each is launched.
+  const int graphs = model->info().kv_groups.windowed > 0 ? 5 : 4;
+  EXPECT_EQ(device->replays, passes - graphs);
+  EXPECT_EQ(device->captures, graphs);
 }
 
 TEST_P(CudaModelTest, LogitsThatAreHeldAreNotWrittenOver) {

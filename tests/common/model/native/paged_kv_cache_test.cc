@@ -7,10 +7,12 @@
 namespace espalier {
 namespace {
 
-const KvPageShape kShape = {.num_layers = 2,
-                            .num_kv_heads = 3,
-                            .head_dim = 5,
-                            .places = {{0, 0}, {0, 1}}};
+const KvPageShape kShape = {
+    .layers = {.per_group = 2,
+               .groups = {.block_tokens = nn::kPageTokens},
+               .places = {{0, 0}, {0, 1}}},
+    .num_kv_heads = 3,
+    .head_dim = 5};
 
 class PagedKvCacheTest : public ::testing::Test {
  protected:
