@@ -1,6 +1,7 @@
 // Tenants that share a coordinator.
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,10 @@ class TenantsTest : public ::testing::Test {
     cluster_->verifier.Behave({.delay = absl::Milliseconds(10)});
     cluster_->coordinator->tenants().Set(tenants);
   }
-  Seen& Start(const std::string& tenant, int64_t max_tokens = 10) {
+  Seen& Start(const std::string& tenant, int64_t max_tokens = 10,
+              std::optional<TokenId> stop = std::nullopt) {
     GenerationRequest request = ToyCluster::Request(max_tokens);
+    if (stop) request.stop_token_ids = {*stop};
     request.request_id = absl::StrCat("r", seen_.size());
     request.tenant = tenant;
     seen_.emplace_back();
@@ -75,6 +78,19 @@ TEST_F(TenantsTest, LongRequestsCountAsWhatTheyAre) {
   cluster_->executor.AdvanceBy(absl::Milliseconds(10) * 95 * 5);
   EXPECT_NEAR(Finished(b), 10 * Finished(a), 10);
   EXPECT_GE(Finished(a), 3);
+}
+
+TEST_F(TenantsTest, WhatIsNotUsedIsNotCharged) {
+  Serve({.max_sessions = 1, .max_queued = 400}, {{.name = "a"}, {.name = "b"}});
+  const auto text = cluster_->PlainText(ToyCluster::Request(4));
+  std::vector<Seen*> a, b;
+  for (int i = 0; i < 40; ++i) {
+    a.push_back(&Start("a", 900, /*stop=*/text.back()));
+    b.push_back(&Start("b", 4));
+  }
+  cluster_->executor.AdvanceBy(absl::Milliseconds(10) * 4 * 20);
+  EXPECT_NEAR(Finished(a), Finished(b), 2);
+  EXPECT_GE(Finished(a), 9);
 }
 
 TEST_F(TenantsTest, APartOfTheQueueIsNeverFullOfOthersRequests) {
