@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -81,8 +82,26 @@ absl::StatusOr<PriorityLimits> PriorityLimitsFromConfig(
   return limits;
 }
 
+absl::StatusOr<Tracing> TracingFromConfig(const v1::TracingConfig& config,
+                                          SpanSink* sink) {
+  Tracing tracing = {.sink = sink};
+  if (config.has_requests()) tracing.requests = config.requests();
+  if (config.has_rounds()) tracing.rounds = config.rounds();
+  for (const auto& [field, share] : {std::pair("requests", tracing.requests),
+                                     std::pair("rounds", tracing.rounds)}) {
+    if (share >= 0 && share <= 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "server.tracing.", field, ": ", share, " is not in 0 .. 1"));
+  }
+  return tracing;
+}
+
 absl::StatusOr<Coordinator::Options> OptionsFromConfig(
     const v1::CoordinatorCoreConfig& config) {
+  if (config.tenant_metadata() && config.tenants_file().empty()) {
+    return absl::InvalidArgumentError(
+        "core.tenant_metadata: needs the list of core.tenants_file");
+  }
   Coordinator::Options options;
   if (config.has_max_running_requests()) {
     RETURN_IF_ERROR(CheckLimit({"max_running_requests", 1, 4096},

@@ -18,6 +18,11 @@ namespace espalier::coordinator {
 absl::StatusOr<Coordinator::Options> OptionsFromConfig(
     const v1::CoordinatorCoreConfig& config);
 
+// `sink`: null, or where the spans go. INVALID_ARGUMENT names the field of
+// `server.tracing`.
+absl::StatusOr<Tracing> TracingFromConfig(const v1::TracingConfig& config,
+                                          SpanSink* sink);
+
 // INVALID_ARGUMENT names the field.
 absl::StatusOr<PriorityLimits> PriorityLimitsFromConfig(
     const v1::CoordinatorCoreConfig& config);

@@ -14,7 +14,9 @@
 #include "common/config/service_flags.h"
 #include "common/model/files/model_identity.h"
 #include "common/obs/log.h"
+#include "common/otlp/span_exporter.h"
 #include "common/rpc/server_runner.h"
+#include "coordinator/coordinator_config.h"
 #include "coordinator/coordinator_server.h"
 #include "coordinator/in_process_peers.h"
 #include "coordinator/remote_peers.h"
@@ -28,6 +30,7 @@ using espalier::coordinator::CoordinatorServer;
 using espalier::coordinator::HttpServer;
 using espalier::coordinator::InProcessPeers;
 using espalier::coordinator::RemotePeers;
+using espalier::coordinator::TracingFromConfig;
 
 // Longer than a warm-up takes.
 constexpr absl::Duration kWarmUp = absl::Seconds(4);
@@ -62,9 +65,15 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
   auto metrics = std::make_shared<prometheus::Registry>();
   ASSIGN_OR_RETURN(auto target,
                    espalier::IdentifyTarget(config.model(), /*name=*/""));
+  ASSIGN_OR_RETURN(const auto spans,
+                   espalier::SpanExporter::Start(
+                       config.server().tracing(),
+                       {.service = "espalier-coordinator"}, *metrics));
+  ASSIGN_OR_RETURN(const auto tracing,
+                   TracingFromConfig(config.server().tracing(), spans.get()));
   espalier::SerialExecutor executor("coordinator");
   ASSIGN_OR_RETURN(const auto in_process,
-                   InProcessPeers::Create(config, *metrics));
+                   InProcessPeers::Create(config, *metrics, spans.get()));
   ASSIGN_OR_RETURN(
       auto peers,
       RemotePeers::Create(config, {.model = target.identity,
@@ -76,7 +85,8 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
                                               .epoch = espalier::SecretNumber(),
                                               .executor = &executor,
                                               .metrics = metrics.get(),
-                                              .gate = gate}));
+                                              .gate = gate,
+                                              .tracing = tracing}));
   ASSIGN_OR_RETURN(const auto http, server->StartHttp(config.http_listen(),
                                                       config.http(), metrics));
   ASSIGN_OR_RETURN(

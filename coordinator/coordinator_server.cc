@@ -19,6 +19,9 @@
 namespace espalier::coordinator {
 namespace {
 
+// Files that may change are looked at.
+constexpr absl::Duration kLookEvery = absl::Seconds(1);
+
 using Names = google::protobuf::RepeatedPtrField<std::string>;
 
 // Calls `mark` for the drafters that a field names.
@@ -103,9 +106,17 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
   core.policies = &server->policies_;
   core.metrics = options.metrics;
   core.epoch = options.epoch;
+  core.tracing = options.tracing;
   core.model = target.identity.name;
   ASSIGN_OR_RETURN(server->coordinator_, Coordinator::Create(std::move(core)));
 
+  server->tenants_ = std::make_unique<TenantsFile>(
+      config.tenants_file(), &server->coordinator_->tenants());
+  const absl::Status tenants = server->tenants_->Read();
+  if (!tenants.ok()) {
+    return absl::Status(tenants.code(),
+                        absl::StrCat("core.tenants_file: ", tenants.message()));
+  }
   ASSIGN_OR_RETURN(model.max_prompt_bytes, MaxPromptBytes(config));
   server->max_message_bytes_ = MessageBytesFor(model.max_prompt_bytes);
   ASSIGN_OR_RETURN(const PriorityLimits priorities,
@@ -114,7 +125,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
       GenerateCalls::Options{.coordinator = server->coordinator_.get(),
                              .model = std::move(model),
                              .verifier_info = peers.verifier_info,
-                             .priority_limits = priorities});
+                             .priority_limits = priorities,
+                             .tenant_metadata = config.tenant_metadata()});
   server->generator_ = std::make_unique<LocalGenerator>(server->calls_.get());
   server->http_context_ = {
       .generator = server->generator_.get(),
@@ -149,6 +161,13 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
       self->status_->Sample();
     }
   });
+  if (!config.tenants_file().empty()) {
+    server->reader_ = std::jthread([self = server.get()] {
+      while (!self->stopping_.WaitUntil(absl::Now() + kLookEvery)) {
+        self->tenants_->Refresh();
+      }
+    });
+  }
   return server;
 }
 
@@ -229,6 +248,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> CoordinatorServer::StartHttp(
 CoordinatorServer::~CoordinatorServer() {
   stopping_.Notify();
   if (sampler_.joinable()) sampler_.join();
+  if (reader_.joinable()) reader_.join();
   if (coordinator_ == nullptr) return;
   Notification done;
   coordinator_->Shutdown([&done] { done.Notify(); });

@@ -25,6 +25,7 @@
 #include "coordinator/api/status_report.h"
 #include "coordinator/http/http_server.h"
 #include "coordinator/rounds/coordinator.h"
+#include "coordinator/tenants_config.h"
 #include "espalier/v1/config.pb.h"
 
 namespace espalier::coordinator {
@@ -51,6 +52,7 @@ class CoordinatorServer {
     Executor* executor = nullptr;  // outlives the peers' last answers
     prometheus::Registry* metrics = nullptr;
     std::shared_ptr<const AccessGate> gate = std::make_shared<AccessGate>();
+    Tracing tracing = {};
   };
   // INVALID_ARGUMENT names the field.
   static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Create(
@@ -99,6 +101,7 @@ class CoordinatorServer {
   int max_message_bytes_ = 0;  // constant after Create
   Registry<MergePolicy> policies_;
   std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<TenantsFile> tenants_;
   std::unique_ptr<GenerateCalls> calls_;
   std::unique_ptr<LocalGenerator> generator_;
   ApiContext http_context_;  // without the metrics
@@ -107,6 +110,7 @@ class CoordinatorServer {
   std::unique_ptr<StatusReport> status_;
   Notification stopping_;
   std::jthread sampler_;  // of the status page's history
+  std::jthread reader_;   // of tenants_, again
 };
 
 }  // namespace espalier::coordinator

@@ -31,7 +31,8 @@ absl::StatusOr<drafter::BuiltDrafter> Build(
 }  // namespace
 
 absl::StatusOr<InProcessPeers> InProcessPeers::Create(
-    const v1::CoordinatorConfig& config, prometheus::Registry& metrics) {
+    const v1::CoordinatorConfig& config, prometheus::Registry& metrics,
+    SpanSink* spans) {
   InProcessPeers peers;
   for (int i = 0; i < config.drafters_size(); ++i) {
     if (config.drafters(i).type().empty()) continue;
@@ -41,6 +42,7 @@ absl::StatusOr<InProcessPeers> InProcessPeers::Create(
           built.status().code(),
           absl::StrCat("drafters.", i, ": ", built.status().message()));
     }
+    built->Trace(spans);
     peers.drafters_.push_back(*std::move(built));
   }
   return peers;
@@ -50,7 +52,7 @@ std::vector<DrafterHandle> InProcessPeers::AsHandles() const {
   std::vector<DrafterHandle> handles;
   for (const drafter::BuiltDrafter& drafter : drafters_) {
     handles.push_back({.name = drafter.info.name,
-                       .endpoint = drafter.engine.get(),
+                       .endpoint = &drafter.endpoint(),
                        .info = [info = drafter.info] { return info; },
                        .trusted = true});
   }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/trace/span.h"
 #include "coordinator/rounds/coordinator.h"
 #include "drafter/drafter_builder.h"
 #include "espalier/v1/config.pb.h"
@@ -15,10 +16,11 @@ namespace espalier::coordinator {
 // address, in its order: engines in this process.
 class InProcessPeers {
  public:
-  // `metrics` must outlive them. INVALID_ARGUMENT and NOT_FOUND name the field
-  // or the file.
+  // `metrics` must outlive them, and `spans`, which may be null.
+  // INVALID_ARGUMENT and NOT_FOUND name the field or the file.
   static absl::StatusOr<InProcessPeers> Create(
-      const v1::CoordinatorConfig& config, prometheus::Registry& metrics);
+      const v1::CoordinatorConfig& config, prometheus::Registry& metrics,
+      SpanSink* spans);
 
   // Valid while this object lives.
   std::vector<DrafterHandle> AsHandles() const;

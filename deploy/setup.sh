@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Espalier needs to build and run on Debian 12 or Ubuntu 24.04.
 #
-#   deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang] [--gemma]
+#   deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang] [--gemma] [--envoy]
 #
 #   --unit-tests     also GoogleTest
 #   --tests          also what the tests need, the default model in bfloat16 among
@@ -12,6 +12,7 @@
 #   --clang          also clang with its tools, for the presets `asan` and `dev`
 #   --gemma          also Gemma 3 270M, under Gemma's terms of use: a second real
 #                    model, for a long test
+#   --envoy          also Envoy, for a long test of deploy/examples/envoy
 #
 # Everything except system packages goes to $ESPALIER_CACHE (default:
 # ~/.cache/espalier). Can be interrupted and run again; finished steps are not
@@ -107,8 +108,8 @@ take_turn() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' gemma='' converted=
-  local usage="usage: deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang] [--gemma]"
+  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' gemma='' envoy_wanted='' converted=
+  local usage="usage: deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang] [--gemma] [--envoy]"
   while (($# > 0)); do
     case $1 in
       --unit-tests) packages+=("${unit_test_packages[@]}") ;;
@@ -119,13 +120,14 @@ main() {
       --with-libtorch) libtorch_wanted=1 ;;
       --nvcc) nvcc=1 ;;
       --gemma) gemma=1 ;;
+      --envoy) envoy_wanted=1 ;;
       --clang) packages+=("${clang_packages[@]}") ;;
       *) echo "$usage" >&2; exit 2 ;;
     esac
     shift
   done
   take_turn
-  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + ${#gemma} + 3 * ${#converted}))" "$logs"
+  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + ${#gemma} + ${#envoy_wanted} + 3 * ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -144,6 +146,9 @@ main() {
   if [[ $gemma ]]; then
     gemma_is_ready || check_disk "$disk_of_model_mb"
     ensure "Gemma 3 270M" "$download_hint" gemma_is_ready make_gemma
+  fi
+  if [[ $envoy_wanted ]]; then
+    ensure "Envoy" "$download_hint" envoy_is_ready make_envoy
   fi
   if [[ $converted ]]; then
     chat_templates_are_ready || check_disk "$disk_of_templates_mb"

@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/spec/endpoints.h"
 #include "common/spec/messages.h"
+#include "common/trace/traced_endpoints.h"
 #include "drafter/drafters.h"
 #include "drafter/engine/draft_engine.h"
 #include "espalier/v1/config.pb.h"
@@ -16,6 +18,14 @@ namespace espalier::drafter {
 struct BuiltDrafter {
   DrafterInfo info;
   std::unique_ptr<DraftEngine> engine;
+  std::unique_ptr<DraftEndpoint> traced = nullptr;  // `engine`, with spans
+
+  // Gives `sink` the spans of all sequences from now on, unless it is null. It
+  // must outlive the engine.
+  void Trace(SpanSink* sink) {
+    traced = TraceDrafter(*engine, info.name, sink);
+  }
+  DraftEndpoint& endpoint() const { return traced ? *traced : *engine; }
 };
 
 // Makes the drafter that a configuration describes, of one of the types in

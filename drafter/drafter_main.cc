@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
 #include "common/obs/log.h"
+#include "common/otlp/span_exporter.h"
 #include "common/rpc/access_gate.h"
 #include "common/rpc/server_runner.h"
 #include "drafter/drafter_builder.h"
@@ -24,6 +25,10 @@ absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
                                         config.server(), config.token_file())));
   RETURN_IF_ERROR(ServerRunner::CanListen(config.server(), *gate));
   auto metrics = std::make_shared<prometheus::Registry>();
+  ASSIGN_OR_RETURN(
+      const auto spans,
+      espalier::SpanExporter::Start(config.server().tracing(),
+                                    {.service = "espalier-drafter"}, *metrics));
   espalier::drafter::DrafterRegistry types("drafter type");
   espalier::drafter::RegisterDrafters(types);
   absl::Status loss;
@@ -38,10 +43,11 @@ absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
             lost.Notify();
             signals.Raise();
           }));
+  drafter.Trace(spans.get());
   espalier::LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
                                  drafter.info.type, " for ",
                                  drafter.info.model.name));
-  espalier::drafter::DrafterService service(*drafter.engine, drafter.info,
+  espalier::drafter::DrafterService service(drafter.endpoint(), drafter.info,
                                             gate);
   ASSIGN_OR_RETURN(
       auto runner,

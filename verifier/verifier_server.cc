@@ -9,8 +9,10 @@
 #include "common/base/status_macros.h"
 #include "common/model/cuda/feature_ring.h"
 #include "common/obs/log.h"
+#include "common/otlp/span_exporter.h"
 #include "common/rpc/access_gate.h"
 #include "common/rpc/server_runner.h"
+#include "common/trace/traced_endpoints.h"
 #include "verifier/verifier_service.h"
 
 namespace espalier::verifier {
@@ -45,6 +47,10 @@ absl::StatusOr<int> RunVerifier(const v1::VerifierConfig& config,
     lost.Notify();
     signals.Raise();
   };
+  ASSIGN_OR_RETURN(
+      const auto spans,
+      SpanExporter::Start(config.server().tracing(),
+                          {.service = "espalier-verifier"}, *metrics));
   ASSIGN_OR_RETURN(const auto ring, OpenRingForOthers(config.engine()));
   ASSIGN_OR_RETURN(auto engine,
                    BuildVerifier(config.engine(), *metrics,
@@ -53,7 +59,8 @@ absl::StatusOr<int> RunVerifier(const v1::VerifierConfig& config,
                                   .on_model_lost = on_model_lost}));
   LogInfo(absl::StrCat("model ", engine->info().model.name, " on ",
                        engine->info().device));
-  VerifierService service(*engine, engine->info(), gate);
+  const auto traced = TraceVerifier(*engine, spans.get());
+  VerifierService service(traced ? *traced : *engine, engine->info(), gate);
   ASSIGN_OR_RETURN(
       auto runner,
       ServerRunner::Start({.config = config.server(),

@@ -20,6 +20,8 @@ struct Request {
   Headers headers = {};
   std::string body = {};
   std::string peer = {};  // address of the client, as gRPC writes it
+  // The name of the credential that it has shown, filled in by who checks that.
+  std::string caller = {};
 
   // The value of the first header with this name, in any case; or empty.
   absl::string_view Header(absl::string_view name) const {

@@ -10,6 +10,10 @@
 
 namespace espalier::coordinator {
 
+// Name of the metadata and of the HTTP header by which a gateway names a
+// tenant.
+inline constexpr char kTenantMetadata[] = "x-tenant";
+
 // Who calls, as far as a request depends on it.
 struct Caller {
   std::string peer;  // as gRPC names it: "unix:...", "ipv4:..."
@@ -18,6 +22,8 @@ struct Caller {
   // The name of the credential that it has shown; empty: none is needed.
   // Callers with different names share no cache.
   std::string tenant = {};
+  // The tenant that it says it calls for (kTenantMetadata); or empty.
+  std::string stated_tenant = {};
   bool is_operator = false;  // may be more urgent than clients
 };
 

@@ -4,8 +4,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/spec/request_errors.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -24,6 +27,18 @@ GenerateCalls::GenerateCalls(Options options)
     : options_(std::move(options)),
       queue_({.max_bytes = 4 * options_.model.max_prompt_bytes}) {}
 
+absl::StatusOr<std::string> GenerateCalls::TenantOf(
+    const Caller& caller) const {
+  if (!options_.tenant_metadata || !caller.tenant.empty()) return caller.tenant;
+  const std::string& stated = caller.stated_tenant;
+  if (stated.empty() || options_.coordinator->tenants().Lists(stated)) {
+    return stated;
+  }
+  return FieldError(kTenantMetadata,
+                    absl::StrCat("\"", Printable(stated, 128),
+                                 "\" is not in core.tenants_file"));
+}
+
 absl::StatusOr<GenerationRequest> GenerateCalls::Check(
     const v1::GenerateRequest& request, const Caller& caller) const {
   ASSIGN_OR_RETURN(
@@ -33,7 +48,7 @@ absl::StatusOr<GenerationRequest> GenerateCalls::Check(
     RETURN_IF_ERROR(
         options_.priority_limits.Check(parsed.priority, caller.peer));
   }
-  parsed.tenant = caller.tenant;
+  ASSIGN_OR_RETURN(parsed.tenant, TenantOf(caller));
   parsed.traceparent = caller.traceparent;
   const std::optional<VerifierInfo> verifier = options_.verifier_info();
   if (!verifier) return parsed;  // not connected yet: the coordinator refuses
@@ -50,10 +65,14 @@ absl::Status GenerateCalls::Start(const Caller& caller,
     options_.coordinator->CountUnstarted(parsed.status());
     return parsed.status();
   }
-  RETURN_IF_ERROR(options_.coordinator->CheckOpen(waiting_.size()));
+  const std::string tenant =
+      options_.coordinator->tenants().NameOf(parsed->tenant);
+  RETURN_IF_ERROR(
+      options_.coordinator->CheckOpen(tenant, waiting_.SizeOf(tenant)));
   AnswerStream* stream = &open(*parsed);
   const PromptQueue::Prompt prompt = SizeOf(*request);
-  const WaitingRequests::Entry waiting = waiting_.Add(parsed->request_id);
+  const WaitingRequests::Entry waiting =
+      waiting_.Add(parsed->request_id, tenant);
   const absl::Status queued =
       queue_.Post(prompt, [this, stream, waiting, request = *std::move(request),
                            parsed = *std::move(parsed)]() mutable {

@@ -35,6 +35,8 @@ class GenerateCalls {
     std::function<std::optional<VerifierInfo>()> verifier_info;
     // The most urgent priority that clients may ask for.
     PriorityLimits priority_limits;
+    // Whether Caller::stated_tenant names callers without a name.
+    bool tenant_metadata = false;
     // Runs on a thread of its own; see EncodePrompt.
     std::function<absl::StatusOr<std::vector<TokenId>>(
         const v1::GenerateRequest&, const ServedModel&)>
@@ -68,6 +70,9 @@ class GenerateCalls {
              absl::AnyInvocable<void(bool was_live) &&> done);
 
  private:
+  // Returns the tenant of a call. INVALID_ARGUMENT: it states one that is not
+  // in the list.
+  absl::StatusOr<std::string> TenantOf(const Caller& caller) const;
   // Parses and checks a request without tokenizing its prompt.
   absl::StatusOr<GenerationRequest> Check(const v1::GenerateRequest& request,
                                           const Caller& caller) const;

@@ -161,12 +161,18 @@ void GenerateReactor::OnCancel() {
 
 namespace {
 
+// Returns the first value; or empty.
+std::string MetadataOf(const grpc::CallbackServerContext& context,
+                       const char* name) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(name);
+  if (found == metadata.end()) return "";
+  return {found->second.data(), found->second.size()};
+}
+
 // As the specification has it, a malformed one is ignored.
 std::string TraceparentOf(const grpc::CallbackServerContext& context) {
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.find(kTraceparent);
-  if (found == metadata.end()) return "";
-  const std::string value(found->second.data(), found->second.size());
+  const std::string value = MetadataOf(context, kTraceparent);
   return IsTraceparent(value) ? value : "";
 }
 
@@ -183,6 +189,7 @@ GenerateReactor* StartReactor(GenerateCalls& calls,
                    .deadline = CallDeadline(context->raw_deadline()),
                    .traceparent = TraceparentOf(*context),
                    .tenant = admitted.tenant,
+                   .stated_tenant = MetadataOf(*context, kTenantMetadata),
                    .is_operator = admitted.is_operator},
                   std::move(request),
                   [&](const GenerationRequest& parsed) -> AnswerStream& {

@@ -2,32 +2,37 @@
 
 namespace espalier::coordinator {
 
-WaitingRequests::Entry WaitingRequests::Add(const std::string& request_id) {
+WaitingRequests::Entry WaitingRequests::Add(const std::string& request_id,
+                                            const std::string& tenant) {
   MutexLock lock(&mutex_);
-  return entries_.emplace(request_id, /*aborted=*/false);
+  ++sizes_[tenant];
+  return entries_.emplace(request_id, Request{.tenant = tenant});
 }
 
 bool WaitingRequests::Abort(const std::string& request_id) {
   MutexLock lock(&mutex_);
   const auto [begin, end] = entries_.equal_range(request_id);
-  for (Entry entry = begin; entry != end; ++entry) entry->second = true;
+  for (Entry entry = begin; entry != end; ++entry) entry->second.aborted = true;
   return begin != end;
 }
 
 bool WaitingRequests::IsAborted(Entry entry) const {
   MutexLock lock(&mutex_);
-  return entry->second;
+  return entry->second.aborted;
 }
 
-int64_t WaitingRequests::size() const {
+int64_t WaitingRequests::SizeOf(const std::string& tenant) const {
   MutexLock lock(&mutex_);
-  return static_cast<int64_t>(entries_.size());
+  const auto found = sizes_.find(tenant);
+  return found == sizes_.end() ? 0 : found->second;
 }
 
 bool WaitingRequests::Leave(Entry entry, absl::FunctionRef<void()> hand_over) {
   MutexLock lock(&mutex_);
-  const bool aborted = entry->second;
+  const bool aborted = entry->second.aborted;
   if (!aborted) hand_over();
+  const auto size = sizes_.find(entry->second.tenant);
+  if (--size->second == 0) sizes_.erase(size);
   entries_.erase(entry);
   return !aborted;
 }

@@ -15,19 +15,24 @@ namespace espalier::coordinator {
 // that Abort finds those that the coordinator does not know yet. Thread-safe.
 class WaitingRequests {
  public:
+  struct Request {
+    std::string tenant;
+    bool aborted = false;
+  };
   // By request_id; several may have the same one until the coordinator refuses
-  // all but the first. The value: whether it was aborted.
-  using Entries = std::multimap<std::string, bool>;
+  // all but the first.
+  using Entries = std::multimap<std::string, Request>;
   using Entry = Entries::iterator;
 
-  Entry Add(const std::string& request_id);
+  Entry Add(const std::string& request_id, const std::string& tenant);
 
   // Marks the requests with this id. Whether there are any.
   bool Abort(const std::string& request_id);
 
   bool IsAborted(Entry entry) const;
 
-  int64_t size() const;
+  // Returns how many are the tenant's.
+  int64_t SizeOf(const std::string& tenant) const;
 
   // Removes `entry`, after it has called `hand_over` unless the request was
   // aborted: an Abort finds the request here or where it was handed to. Whether
@@ -37,6 +42,7 @@ class WaitingRequests {
  private:
   mutable Mutex mutex_;
   Entries entries_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int64_t> sizes_ ABSL_GUARDED_BY(mutex_);  // by tenant
 };
 
 }  // namespace espalier::coordinator

@@ -11,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/printable.h"
 #include "common/base/status_macros.h"
 #include "common/obs/log.h"
 
@@ -18,6 +19,7 @@ namespace espalier::coordinator {
 namespace {
 
 constexpr char kHashed[] = "sha256:";
+constexpr size_t kMaxName = 128;
 
 std::string Sha256(absl::string_view text) {
   std::string digest(SHA256_DIGEST_LENGTH, '\0');
@@ -26,7 +28,7 @@ std::string Sha256(absl::string_view text) {
   return digest;
 }
 
-// The hash that a line gives.
+// The hash of the key that a text gives.
 absl::StatusOr<std::string> HashOf(absl::string_view line) {
   if (absl::ConsumePrefix(&line, kHashed)) {
     const bool is_hex =
@@ -47,25 +49,39 @@ absl::StatusOr<std::string> HashOf(absl::string_view line) {
   return Sha256(line);
 }
 
+// Parts a line "KEY" or "NAME KEY".
+std::pair<absl::string_view, absl::string_view> NameAndKey(
+    absl::string_view line) {
+  const size_t end = line.find_first_of(" \t");
+  if (end == absl::string_view::npos) return {"", line};
+  return {line.substr(0, end),
+          absl::StripLeadingAsciiWhitespace(line.substr(end))};
+}
+
 }  // namespace
 
-absl::StatusOr<std::vector<ApiKeys::Hash>> ApiKeys::Read(
+absl::StatusOr<std::vector<ApiKeys::Key>> ApiKeys::Read(
     const std::string& path) {
   std::ifstream file(path);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
-  std::vector<Hash> hashes;
+  std::vector<Key> keys;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
-    const absl::string_view key = absl::StripAsciiWhitespace(line);
-    if (key.empty() || key[0] == '#') continue;
-    const absl::StatusOr<std::string> hash = HashOf(key);
+    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    if (text.empty() || text[0] == '#') continue;
+    const auto [name, key] = NameAndKey(text);
+    absl::StatusOr<std::string> hash = HashOf(key);
+    if (name.size() > kMaxName || !IsPrintable(name)) {
+      hash = absl::InvalidArgumentError(
+          "the name has control characters or more than 128 bytes");
+    }
     if (!hash.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ":", number, ": ", hash.status().message()));
     }
-    hashes.push_back(*hash);
+    keys.push_back({std::string(name), *hash});
   }
-  if (!hashes.empty()) return hashes;
+  if (!keys.empty()) return keys;
   return absl::InvalidArgumentError(absl::StrCat(path, ": has no key"));
 }
 
@@ -74,7 +90,7 @@ absl::StatusOr<std::unique_ptr<ApiKeys>> ApiKeys::ReadFile(
   std::unique_ptr<ApiKeys> keys(new ApiKeys(path));
   MutexLock lock(&keys->mutex_);
   keys->stamp_ = FileStamp::Of(path);
-  ASSIGN_OR_RETURN(keys->hashes_, Read(path));
+  ASSIGN_OR_RETURN(keys->keys_, Read(path));
   return keys;
 }
 
@@ -82,25 +98,28 @@ void ApiKeys::ReadAgainIfChanged() {
   const FileStamp stamp = FileStamp::Of(path_);
   if (stamp == stamp_) return;
   stamp_ = stamp;
-  auto hashes = Read(path_);
-  if (hashes.ok()) {
-    hashes_ = *std::move(hashes);
-    LogInfo(absl::StrCat("HTTP: read ", hashes_.size(), " keys again"));
+  auto keys = Read(path_);
+  if (keys.ok()) {
+    keys_ = *std::move(keys);
+    LogInfo(absl::StrCat("HTTP: read ", keys_.size(), " keys again"));
   } else {
     LogWarning(absl::StrCat("HTTP: the keys stay as they are: ",
-                            hashes.status().message()));
+                            keys.status().message()));
   }
 }
 
-bool ApiKeys::Accept(absl::string_view shown) {
+std::optional<std::string> ApiKeys::Find(absl::string_view shown) {
   const std::string hash = Sha256(shown);
   MutexLock lock(&mutex_);
   ReadAgainIfChanged();
-  bool found = false;
-  for (const Hash& known : hashes_) {
-    found |= CRYPTO_memcmp(known.data(), hash.data(), hash.size()) == 0;
+  const Key* found = nullptr;
+  for (const Key& known : keys_) {
+    const bool same =
+        CRYPTO_memcmp(known.hash.data(), hash.data(), hash.size()) == 0;
+    if (same && found == nullptr) found = &known;
   }
-  return found;
+  if (found == nullptr) return std::nullopt;
+  return found->name;
 }
 
 }  // namespace espalier::coordinator

@@ -2,6 +2,7 @@
 #define ESPALIER_COORDINATOR_HTTP_API_KEYS_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,10 @@ namespace espalier::coordinator {
 
 // The keys that clients must show, from a file with one a line: the key itself
 // (printable ASCII without spaces, at least 16 bytes) or "sha256:" and its hash
-// in hexadecimal digits. Empty lines and those that begin with '#' are skipped.
-// The file is read again when it changes; if it cannot be read then, the keys
-// stay. Only hashes are kept. Thread-safe.
+// in hexadecimal digits. A name may stand before it: that of the tenant. Empty
+// lines and those that begin with '#' are skipped. The file is read again when
+// it changes; if it cannot be read then, the keys stay. Only hashes are kept.
+// Thread-safe.
 class ApiKeys {
  public:
   static constexpr size_t kMinBytes = 16;
@@ -26,21 +28,24 @@ class ApiKeys {
   static absl::StatusOr<std::unique_ptr<ApiKeys>> ReadFile(
       const std::string& path);
 
-  // Whether it is one of the keys. Takes the same time for every key that is
-  // shown.
-  bool Accept(absl::string_view shown);
+  // Returns the name of the key, or an empty one if it has none; nullopt: it is
+  // not one of the keys. Takes the same time for every key that is shown.
+  std::optional<std::string> Find(absl::string_view shown);
 
  private:
-  using Hash = std::string;  // 32 bytes
+  struct Key {
+    std::string name;
+    std::string hash;  // 32 bytes
+  };
 
   explicit ApiKeys(std::string path) : path_(std::move(path)) {}
-  static absl::StatusOr<std::vector<Hash>> Read(const std::string& path);
+  static absl::StatusOr<std::vector<Key>> Read(const std::string& path);
   void ReadAgainIfChanged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string path_;
   Mutex mutex_;
   FileStamp stamp_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Hash> hashes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Key> keys_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace espalier::coordinator

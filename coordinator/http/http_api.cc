@@ -77,12 +77,12 @@ bool HttpApi::AllowsOrigin(absl::string_view origin) const {
 }
 
 // Without keys, a web page must not be able to call what its reader can.
-absl::Status HttpApi::CheckCaller(const http::Request& request,
-                                  bool needs_key) const {
+absl::Status HttpApi::CheckCaller(bool needs_key,
+                                  http::Request& request) const {
   if (access_.keys != nullptr) {
-    if (!needs_key || access_.keys->Accept(ShownKey(request))) {
-      return absl::OkStatus();
-    }
+    const auto name = access_.keys->Find(ShownKey(request));
+    request.caller = name.value_or("");
+    if (!needs_key || name) return absl::OkStatus();
     return WithReason(
         absl::UnauthenticatedError(ShownKey(request).empty()
                                        ? "no API key was shown"
@@ -146,7 +146,7 @@ std::unique_ptr<http::Answer> HttpApi::Handle(http::Request request,
   const Route* route = Find(request);
   const bool is_preflight = request.method == "OPTIONS";
   const absl::Status allowed = CheckCaller(
-      request, is_preflight ? false : route == nullptr || route->needs_key);
+      !is_preflight && (route == nullptr || route->needs_key), request);
   http::Headers headers = CrossOrigin(request);
   std::unique_ptr<http::Answer> answer;
   if (!allowed.ok()) {

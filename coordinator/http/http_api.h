@@ -31,7 +31,8 @@ class HttpApi {
 
  private:
   const Route* Find(const http::Request& request) const;
-  absl::Status CheckCaller(const http::Request& request, bool needs_key) const;
+  // Fills in request.caller.
+  absl::Status CheckCaller(bool needs_key, http::Request& request) const;
   bool AllowsOrigin(absl::string_view origin) const;
   std::unique_ptr<http::Answer> NoRoute(const http::Request& request) const;
   http::Headers CrossOrigin(const http::Request& request) const;

@@ -23,7 +23,10 @@ std::unique_ptr<http::Answer> Failed(const absl::Status& status,
 
 // As the specification has it, a malformed traceparent is ignored.
 Caller CallerOf(const http::Request& request) {
-  Caller caller = {.peer = request.peer};
+  Caller caller = {
+      .peer = request.peer,
+      .tenant = request.caller,
+      .stated_tenant = std::string(request.Header(kTenantMetadata))};
   const std::string trace(request.Header(kTraceparent));
   if (IsTraceparent(trace)) caller.traceparent = trace;
   return caller;

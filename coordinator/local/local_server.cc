@@ -6,6 +6,7 @@
 #include "common/base/status_macros.h"
 #include "common/model/files/model_identity.h"
 #include "coordinator/api/describe_verifier.h"
+#include "coordinator/coordinator_config.h"
 
 namespace espalier::local {
 
@@ -15,11 +16,19 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
     const v1::ServeConfig& config,
     std::function<void(const absl::Status&)> on_model_lost) {
   std::unique_ptr<LocalServer> server(new LocalServer());
+  const v1::TracingConfig& traces = config.server().tracing();
+  ASSIGN_OR_RETURN(
+      server->spans_,
+      SpanExporter::Start(traces, {.service = "espalier"}, *server->metrics_));
+  ASSIGN_OR_RETURN(
+      const coordinator::Tracing tracing,
+      coordinator::TracingFromConfig(traces, server->spans_.get()));
   ASSIGN_OR_RETURN(
       server->engines_,
       node::BuildNode(config.verifier(),
                       {config.drafters().begin(), config.drafters().end()},
                       *server->metrics_, std::move(on_model_lost)));
+  server->engines_.Trace(server->spans_.get());
   ASSIGN_OR_RETURN(
       const auto gate,
       AccessGate::Open({.roles_file = config.server().roles_file()}));
@@ -33,7 +42,8 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
                         .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
                         .executor = &server->executor_,
                         .metrics = server->metrics_.get(),
-                        .gate = gate}));
+                        .gate = gate,
+                        .tracing = tracing}));
   ASSIGN_OR_RETURN(server->http_,
                    server->coordinator_->StartHttp(
                        config.http_listen(), config.http(), server->metrics_));
@@ -62,12 +72,12 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
 
 coordinator::Peers LocalServer::AsPeers() {
   coordinator::Peers peers = {
-      .verifier = engines_.verifier.get(),
+      .verifier = &engines_.verify_endpoint(),
       .verifier_info = [this] { return engines_.verifier->info(); },
       .describe = [this](v1::GetServerInfoResponse& out) { Describe(out); }};
   for (const drafter::BuiltDrafter& drafter : engines_.drafters) {
     peers.drafters.push_back({.name = drafter.info.name,
-                              .endpoint = drafter.engine.get(),
+                              .endpoint = &drafter.endpoint(),
                               .info = [info = drafter.info] { return info; },
                               .trusted = true});
   }

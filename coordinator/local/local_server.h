@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/serial_executor.h"
+#include "common/otlp/span_exporter.h"
 #include "common/rpc/server_runner.h"
 #include "coordinator/coordinator_server.h"
 #include "espalier/v1/config.pb.h"
@@ -42,6 +43,7 @@ class LocalServer {
   // outlives the objects that it calls.
   std::shared_ptr<prometheus::Registry> metrics_ =
       std::make_shared<prometheus::Registry>();
+  std::unique_ptr<SpanExporter> spans_;  // null: not configured
   SerialExecutor executor_{"coordinator"};
   node::NodeEngines engines_;
   std::unique_ptr<coordinator::CoordinatorServer> coordinator_;

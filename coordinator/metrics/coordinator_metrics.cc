@@ -20,7 +20,7 @@ constexpr const char* kDegradedNames[kNumDegradedReasons] = {
     "no_drafter", "all_late", "malformed"};
 constexpr const char* kRejectNames[kNumRejectReasons] = {
     "invalid",  "duplicate",     "queue_full", "kv_full",
-    "draining", "verifier_down", "deadline"};
+    "draining", "verifier_down", "deadline",   "quota"};
 
 prometheus::Histogram::BucketBoundaries FirstTokenSecondsBuckets() {
   return {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,

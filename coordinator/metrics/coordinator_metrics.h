@@ -50,8 +50,9 @@ enum class RejectReason {
   kDraining,
   kVerifierDown,
   kDeadline,
+  kQuota,  // of a tenant
 };
-inline constexpr int kNumRejectReasons = 7;
+inline constexpr int kNumRejectReasons = 8;
 
 // By drafter.
 struct DrafterMetrics {

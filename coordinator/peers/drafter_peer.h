@@ -44,6 +44,11 @@ struct DrafterPeer {
   bool Reads(const FeatureRingInfo& ring, const DrafterInfo& described) const {
     return ring.ReachedFrom(described.device_id) && unreadable_ring != ring.id;
   }
+  // Sets the metrics of its settings.
+  void ShowSettings() const {
+    metrics->role.Set(static_cast<double>(settings.role.load()));
+    metrics->weight.Set(settings.weight);
+  }
 };
 
 }  // namespace espalier::coordinator

@@ -68,11 +68,6 @@ FinishReason FinishReasonOf(absl::StatusCode code) {
   }
 }
 
-void ShowSettings(const DrafterPeer& peer) {
-  peer.metrics->role.Set(static_cast<double>(peer.settings.role.load()));
-  peer.metrics->weight.Set(peer.settings.weight);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
@@ -92,6 +87,8 @@ Coordinator::Coordinator(Options options, Policies policies)
       metrics_(*options_.metrics, options_.model, NamesOf(options_.drafters)),
       verifier_{.endpoint = options_.verifier, .info = options_.verifier_info},
       retry_advice_(options_.max_sessions, options_.retry_after),
+      tenants_(options_.metrics),
+      tracer_(options_.tracing),
       record_(static_cast<int>(options_.drafters.size())),
       feature_budget_(options_.feature_limits, metrics_.features),
       scope_(options_.executor) {
@@ -108,7 +105,7 @@ Coordinator::Coordinator(Options options, Policies policies)
         .health = DrafterHealth(options_.drafter_timeouts_to_open, metrics),
         .settings = {.role = options_.drafters[i].role},
         .trusted = options_.drafters[i].trusted});
-    ShowSettings(*drafters_.back());
+    drafters_.back()->ShowSettings();
   }
   if (!options_.warm_up_text.empty() && !drafters_.empty()) {
     StartWarmUp();
@@ -153,11 +150,17 @@ Coordinator::Ticket Coordinator::Start(GenerationRequest request,
   return ticket;
 }
 
-absl::Status Coordinator::CheckOpen(int64_t num_coming) {
+absl::Status Coordinator::CheckOpen(const std::string& tenant,
+                                    int64_t num_coming) {
   LoadInfo load = Load();
-  load.queued += num_coming;
-  absl::Status status = CheckRoom(load, /*num_outputs=*/1);
+  load.queued = num_coming + (tenants_.is_divided() ? tenants_.WaitingOf(tenant)
+                                                    : load.queued);
+  absl::Status status = CheckRoom(tenant, load, /*num_outputs=*/1);
   if (status.ok()) status = CheckVerifier(verifier_.info());
+  if (status.ok()) {
+    status = tenants_.TakeRequest(tenant, scope_.Now());
+    if (!status.ok()) metrics_.Count(RejectReason::kQuota);
+  }
   if (!status.ok()) CountEnd(status.code());
   return status;
 }
@@ -177,11 +180,14 @@ void Coordinator::CountEnd(absl::StatusCode code) {
 
 void Coordinator::Admit(Arrival arrival) {
   if (warm_up_ != nullptr) warm_up_->Stop();
-  absl::Status room = CheckRoom({.running = num_running_,
-                                 .queued = static_cast<int64_t>(queue_.size()),
-                                 .max_sessions = options_.max_sessions,
-                                 .max_queued = options_.max_queued},
-                                arrival.request.num_running_outputs());
+  const std::string tenant = tenants_.NameOf(arrival.request.tenant);
+  absl::Status room = CheckRoom(
+      tenant,
+      {.running = num_running_,
+       .queued = tenants_.is_divided() ? queue_.size(tenant) : queue_.size(),
+       .max_sessions = options_.max_sessions,
+       .max_queued = options_.max_queued},
+      arrival.request.num_running_outputs());
   if (room.ok() && tickets_.contains(arrival.request.request_id)) {
     metrics_.Count(RejectReason::kDuplicate);
     room = WithReason(
@@ -212,8 +218,10 @@ void Coordinator::Open(Arrival arrival, RequestPlan plan) {
     if (drafts) drafters.push_back(drafter);
   }
   const GenerationRequest& request = arrival.request;
-  const absl::Time place = arrival.time + absl::Seconds(plan.priority);
+  const std::string tenant = tenants_.NameOf(plan.tenant);
+  tenants_.UsePrompt(tenant, std::ssize(plan.session.prompt), arrival.time);
   tickets_[request.request_id] = arrival.ticket;
+  const auto trace = tracer_.Choose(plan.session.traceparent);
   int64_t first = 0;
   while (!request.Runs(first)) ++first;
   requests_[arrival.ticket] = {
@@ -238,6 +246,7 @@ void Coordinator::Open(Arrival arrival, RequestPlan plan) {
         .draft_timeout = options_.draft_timeout,
         .draft_ahead = options_.draft_ahead,
         .log_requests = options_.log_requests,
+        .trace = trace,
         .feature_budget = &feature_budget_,
         .retry_after = options_.retry_after,
         .retry_advice = &retry_advice_,
@@ -259,11 +268,15 @@ void Coordinator::Open(Arrival arrival, RequestPlan plan) {
         OnPrefilled(request);
       };
     }
+    const FairQueue::Place place = {arrival.time + absl::Seconds(plan.priority),
+                                    ticket};
     live_[ticket] = {
         .request = arrival.ticket,
+        .tenant = tenant,
         .place = place,
         .generation = std::make_unique<Generation>(std::move(options))};
-    queue_.insert({place, ticket});
+    queue_.Add(tenant, place);
+    tenants_.AddLoad(tenant, {.waiting = 1});
   }
 }
 
@@ -273,8 +286,22 @@ void Coordinator::OnPrefilled(Ticket request) {
   scope_.Post([this] { StartNext(); });
 }
 
-absl::Status Coordinator::CheckRoom(const LoadInfo& load, int64_t num_outputs) {
-  const int64_t places = load.max_sessions + load.max_queued;
+// Where tenants share the queue, the part of one is never full of others'
+// requests. Places to run are for whoever comes first.
+Coordinator::Room Coordinator::RoomFor(const std::string& tenant,
+                                       const LoadInfo& load) const {
+  if (!tenants_.is_divided()) {
+    return {.places = load.max_sessions + load.max_queued,
+            .taken = load.running + load.queued};
+  }
+  return {
+      .places = load.max_sessions + tenants_.PlacesOf(tenant, load.max_queued),
+      .taken = load.running + load.queued};
+}
+
+absl::Status Coordinator::CheckRoom(const std::string& tenant,
+                                    const LoadInfo& load, int64_t num_outputs) {
+  const auto [places, taken] = RoomFor(tenant, load);
   if (num_outputs > places) {
     return FieldError("n", absl::StrCat(num_outputs, " outputs; at most ",
                                         places, " can run and wait here"));
@@ -285,8 +312,9 @@ absl::Status Coordinator::CheckRoom(const LoadInfo& load, int64_t num_outputs) {
         WithReason(absl::UnavailableError("draining"), "DRAINING"),
         options_.retry_after);
   }
-  if (load.running + load.queued + num_outputs > places) {
+  if (taken + num_outputs > places) {
     metrics_.Count(RejectReason::kQueueFull);
+    tenants_.CountFull(tenant);
     return WithRetryAfter(WithReason(absl::ResourceExhaustedError(absl::StrCat(
                                          load.running, " requests run, ",
                                          load.queued, " wait: full")),
@@ -328,17 +356,21 @@ void Coordinator::Refuse(const absl::Status& status, const Arrival& arrival) {
 }
 
 void Coordinator::StartNext() {
-  const auto is_ready = [this](const std::pair<absl::Time, Ticket>& waiting) {
-    const Request& request = requests_.at(live_.at(waiting.second).request);
-    return waiting.second == request.first || request.prefilled;
+  const auto is_ready = [this](Ticket waiting) {
+    const Request& request = requests_.at(live_.at(waiting).request);
+    return waiting == request.first || request.prefilled;
   };
   while (num_running_ < options_.max_sessions) {
-    const auto next = std::find_if(queue_.begin(), queue_.end(), is_ready);
-    if (next == queue_.end()) break;
-    const Ticket ticket = queue_.extract(next).value().second;
+    const std::optional<Ticket> next = queue_.Take(is_ready);
+    if (!next) break;
+    Live& live = live_.at(*next);
     ++num_running_;
-    live_.at(ticket).began = scope_.Now();
-    live_.at(ticket).generation->Run();
+    live.began = scope_.Now();
+    live.charged = static_cast<double>(live.generation->most_tokens()) /
+                   tenants_.WeightOf(live.tenant);
+    queue_.Charge(live.tenant, live.charged);
+    tenants_.AddLoad(live.tenant, {.waiting = -1, .running = 1});
+    live.generation->Run();
   }
   ShowLoad();
 }
@@ -382,8 +414,10 @@ void Coordinator::OnFinished(Ticket ticket, const absl::Status& status) {
   if (found->second.generation->running()) {
     --num_running_;
     retry_advice_.PlaceFreed(scope_.Now() - found->second.began);
+    ChargeUse(found->second);
   } else {
-    queue_.erase({found->second.place, ticket});
+    queue_.Remove(found->second.tenant, found->second.place);
+    tenants_.AddLoad(found->second.tenant, {.waiting = -1});
   }
   finished_.push_back(std::move(found->second.generation));
   live_.erase(found);
@@ -398,6 +432,16 @@ void Coordinator::OnFinished(Ticket ticket, const absl::Status& status) {
   if (settling_) return;
   settling_ = true;
   scope_.Post([this] { Settle(); });
+}
+
+// Replaces what an output might have used by what it has used.
+void Coordinator::ChargeUse(const Live& live) {
+  const Generation& generation = *live.generation;
+  const auto used = static_cast<double>(generation.num_tokens()) /
+                    tenants_.WeightOf(live.tenant);
+  queue_.Charge(live.tenant, used - live.charged);
+  tenants_.UseAnswer(live.tenant, generation.num_generated(), scope_.Now());
+  tenants_.AddLoad(live.tenant, {.running = -1});
 }
 
 void Coordinator::Settle() {
@@ -448,64 +492,6 @@ Coordinator::LoadInfo Coordinator::Load() const {
           .queued = num_queued_,
           .max_sessions = options_.max_sessions,
           .max_queued = options_.max_queued};
-}
-
-void Coordinator::SetSettings(SettingsChange change,
-                              Done<DrafterSettings> done) {
-  scope_.Post(
-      [this, change = std::move(change), done = std::move(done)]() mutable {
-        std::move(done)(Change(change));
-      });
-}
-
-absl::StatusOr<DrafterSettings> Coordinator::Change(
-    const SettingsChange& change) {
-  const auto peer =
-      std::find_if(drafters_.begin(), drafters_.end(),
-                   [&](const auto& d) { return d->name == change.drafter; });
-  if (peer == drafters_.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("no drafter \"", change.drafter, "\""));
-  }
-  const DrafterSettings before = (*peer)->settings.Get();
-  const double weight = change.weight.value_or(before.weight);
-  if (!(weight >= DrafterSettings::kLeastWeight &&
-        weight <= DrafterSettings::kMostWeight)) {
-    return FieldError(
-        "weight",
-        absl::StrCat(weight, " is not in ", DrafterSettings::kLeastWeight,
-                     " .. ", DrafterSettings::kMostWeight));
-  }
-  (*peer)->settings.Set(
-      {.role = change.role.value_or(before.role), .weight = weight});
-  ShowSettings(**peer);
-  return (*peer)->settings.Get();
-}
-
-Coordinator::FeaturePath Coordinator::PathOf(const DrafterPeer& drafter,
-                                             const FeatureRingInfo& ring) {
-  const std::optional<DrafterInfo> info = drafter.info();
-  if (!info || info->features.taps.empty()) return FeaturePath::kNone;
-  return drafter.Reads(ring, *info) ? FeaturePath::kDeviceRing
-                                    : FeaturePath::kBytes;
-}
-
-std::vector<Coordinator::DrafterStatus> Coordinator::Drafters() const {
-  const std::optional<VerifierInfo> verifier = verifier_.info();
-  const FeatureRingInfo ring = verifier ? verifier->ring : FeatureRingInfo();
-  std::vector<DrafterStatus> statuses;
-  for (const auto& drafter : drafters_) {
-    const DrafterCounts& counts = drafter->counts;
-    statuses.push_back({.name = drafter->name,
-                        .up = drafter->health.up(),
-                        .circuit_open = !drafter->health.worth_waiting_for(),
-                        .proposed_tokens = counts.proposed,
-                        .accepted_tokens = counts.accepted,
-                        .uniquely_accepted_tokens = counts.uniquely_accepted,
-                        .settings = drafter->settings.Get(),
-                        .features = PathOf(*drafter, ring)});
-  }
-  return statuses;
 }
 
 }  // namespace espalier::coordinator

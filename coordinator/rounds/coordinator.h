@@ -7,9 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -29,11 +27,14 @@
 #include "coordinator/peers/feature_budget.h"
 #include "coordinator/peers/verifier_link.h"
 #include "coordinator/rounds/generation.h"
+#include "coordinator/rounds/request_trace.h"
 #include "coordinator/rounds/retry_advice.h"
 #include "coordinator/rounds/round_journal.h"
 #include "coordinator/rounds/warm_up.h"
 #include "coordinator/session/request.h"
 #include "coordinator/session/request_plan.h"
+#include "coordinator/tenants/fair_queue.h"
+#include "coordinator/tenants/tenant_table.h"
 
 namespace espalier::coordinator {
 
@@ -50,7 +51,8 @@ struct DrafterHandle {
 };
 
 // Admits requests and decodes them, several at a time. All state lives on the
-// executor; the public calls may come from any thread.
+// executor; the public calls may come from any thread. Defined in
+// coordinator.cc and coordinator_drafters.cc.
 class Coordinator {
  public:
   struct Options {
@@ -73,6 +75,7 @@ class Coordinator {
     absl::Duration draft_timeout = absl::Milliseconds(50);
     bool draft_ahead = true;    // where drafters would be idle
     bool log_requests = false;  // those without a traceparent, too
+    Tracing tracing;            // its sink must outlive the coordinator
     // For WarmUp; empty: none.
     std::vector<TokenId> warm_up_text;
     absl::Duration warm_up_limit = absl::Seconds(2);
@@ -89,10 +92,14 @@ class Coordinator {
   // REQUIRES: no request is live (see Shutdown), or the executor has stopped.
   ~Coordinator();
 
-  // OK, or the error of Start that every request would get now, whatever it
-  // asks for, if `num_coming` requests are started first. Called before
-  // anything is spent on a request. Thread-safe.
-  absl::Status CheckOpen(int64_t num_coming);
+  // OK, or the error of Start that every request of the tenant would get now,
+  // whatever it asks for, if `num_coming` requests of it are started first; or
+  // RESOURCE_EXHAUSTED with a delay for a quota, which counts the request.
+  // Called before anything is spent on a request. Thread-safe.
+  absl::Status CheckOpen(const std::string& tenant, int64_t num_coming);
+
+  // Who shares the places, and how. Thread-safe.
+  TenantTable& tenants() { return tenants_; }
   // Counts a request that failed for another reason before Start, so that the
   // metrics have all requests. Thread-safe.
   void CountUnstarted(const absl::Status& status);
@@ -187,9 +194,11 @@ class Coordinator {
   };
   struct Live {
     Ticket request = 0;
-    absl::Time place;  // in the queue
+    std::string tenant;      // as the table names it
+    FairQueue::Place place;  // in the queue
     std::unique_ptr<Generation> generation;
     absl::Time began = {};  // if it runs
+    double charged = 0;     // to its tenant for the place
   };
   struct Arrival {
     Ticket ticket;
@@ -202,7 +211,13 @@ class Coordinator {
 
   void Admit(Arrival arrival);
   absl::StatusOr<RequestPlan> Plan(GenerationRequest request);
-  absl::Status CheckRoom(const LoadInfo& load, int64_t num_outputs);
+  struct Room {
+    int64_t places = 0;  // for outputs that run and wait
+    int64_t taken = 0;
+  };
+  Room RoomFor(const std::string& tenant, const LoadInfo& load) const;
+  absl::Status CheckRoom(const std::string& tenant, const LoadInfo& load,
+                         int64_t num_outputs);
   absl::Status CheckVerifier(const std::optional<VerifierInfo>& verifier);
   void Refuse(const absl::Status& status, const Arrival& arrival);
   void CountEnd(absl::StatusCode code);  // thread-safe
@@ -215,6 +230,7 @@ class Coordinator {
   void OnFinished(Ticket ticket, const absl::Status& status);
   void Settle();
   void TellIfIdle();
+  void ChargeUse(const Live& live);
   void ShowLoad();
   void StartWarmUp();
   absl::StatusOr<DrafterSettings> Change(const SettingsChange& change);
@@ -236,14 +252,16 @@ class Coordinator {
   std::atomic<int64_t> num_queued_ = 0;
 
   // On the executor.
+  TenantTable tenants_;
+  RequestTracer tracer_;
   SpeculationRecord record_;
   FeatureBudget feature_budget_;            // of live_
   absl::flat_hash_map<Ticket, Live> live_;  // outputs
   absl::flat_hash_map<Ticket, Request> requests_;
   absl::flat_hash_map<std::string, Ticket> tickets_;  // by request_id
-  // By arrival, later by a second for each unit of priority (see
-  // GenerateRequest.priority), so that no request waits for ever.
-  std::set<std::pair<absl::Time, Ticket>> queue_;
+  // In a tenant's line by arrival, later by a second for each unit of priority
+  // (see GenerateRequest.priority), so that no request waits for ever.
+  FairQueue queue_;
   std::vector<std::unique_ptr<Generation>> finished_;  // until Settle
   bool settling_ = false;                              // Settle is posted
   std::vector<absl::AnyInvocable<void() &&>> when_idle_;

@@ -36,12 +36,37 @@ std::string RuleObstacle(const Generation::Options& options) {
   return "the drafters' trees were not sampled as the rule needs them";
 }
 
+// Describes how an output has ended; never with text.
+LogFields FieldsOf(const RequestPlan& plan, const absl::Status& status,
+                   const GenerationReport& report) {
+  const auto ms = [](absl::Duration time) {
+    return std::round(absl::ToDoubleMicroseconds(time)) / 1000;
+  };
+  return {{"request_id", plan.request_id},
+          {"output", report.output},
+          {"tenant", plan.tenant},
+          {"code", absl::StatusCodeToString(status.code())},
+          {"finish", std::string(LabelOf(report.finish_reason))},
+          {"prompt_tokens", report.usage.prompt_tokens},
+          {"cached_tokens", report.usage.cached_tokens},
+          {"tokens", report.usage.completion_tokens},
+          {"verifications", report.spec.num_spec_steps},
+          {"tau", std::round(report.spec.mean_acceptance_length() * 100) / 100},
+          {"queue_ms", ms(report.timing.queue)},
+          {"first_token_ms", ms(report.timing.time_to_first_token)},
+          {"total_ms", ms(report.timing.total)}};
+}
+
 }  // namespace
 
 Generation::Generation(Options options)
     : options_(std::move(options)),
       scope_(options_.executor),
-      session_(options_.sequence, options_.plan.session),
+      trace_(options_.trace
+                 ? std::optional<RequestTrace>(std::in_place, *options_.trace,
+                                               options_.arrival)
+                 : std::nullopt),
+      session_(options_.sequence, ParamsOfSession()),
       round_(
           {.scope = &scope_,
            .drafters = options_.drafters,
@@ -109,6 +134,7 @@ void Generation::FinishResumed() {
 }
 
 void Generation::NextRound() {
+  if (trace_) trace_->BeginRound(scope_.Now());
   round_.Run(session_, [this](absl::StatusOr<DecodeRound::Result> result) {
     OnRound(std::move(result));
   });
@@ -124,6 +150,7 @@ void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
       session_.Commit(result->verify_result.tokens);
   const StepInfo info = recorder_.Commit(*result, committed, round_.drafters());
   times.committed = scope_.Now();
+  if (trace_) trace_->EndRound(*result, info, times.verified);
   options_.journal->Add(
       session_.id().number,
       {.step = info.step,
@@ -219,35 +246,34 @@ void Generation::Finish(absl::Status status, FinishReason reason) {
       recorder_.Finish(scope_.Now(), status, reason, round_);
   report.output = options_.output;
   report.last_text = session_.FlushText();
-  LogEnd(status, report);
+  Publish(status, report);
   options_.sink->OnFinish(status, report);
   std::move(options_.on_finished)(status);
 }
 
-void Generation::LogEnd(const absl::Status& status,
-                        const GenerationReport& report) const {
-  const RequestPlan& plan = options_.plan;
-  const std::string& traceparent = plan.session.traceparent;
-  if (!options_.log_requests && traceparent.empty()) return;
-  const auto ms = [](absl::Duration time) {
-    return std::round(absl::ToDoubleMicroseconds(time)) / 1000;
-  };
-  LogFields fields = {
-      {"request_id", plan.request_id},
-      {"output", report.output},
-      {"tenant", plan.tenant},
-      {"code", absl::StatusCodeToString(status.code())},
-      {"finish", std::string(LabelOf(report.finish_reason))},
-      {"prompt_tokens", report.usage.prompt_tokens},
-      {"cached_tokens", report.usage.cached_tokens},
-      {"tokens", report.usage.completion_tokens},
-      {"verifications", report.spec.num_spec_steps},
-      {"tau", std::round(report.spec.mean_acceptance_length() * 100) / 100},
-      {"queue_ms", ms(report.timing.queue)},
-      {"first_token_ms", ms(report.timing.time_to_first_token)},
-      {"total_ms", ms(report.timing.total)}};
-  if (!traceparent.empty()) fields.push_back({"traceparent", traceparent});
-  LogInfo("request", fields);
+// The span of this output is the parent of those of its peers.
+SessionParams Generation::ParamsOfSession() const {
+  SessionParams params = options_.plan.session;
+  if (trace_) params.traceparent = trace_->traceparent();
+  return params;
+}
+
+// Writes the line of the log and the spans that are wanted.
+void Generation::Publish(const absl::Status& status,
+                         const GenerationReport& report) {
+  const std::string& traceparent = options_.plan.session.traceparent;
+  const bool logs = options_.log_requests || !traceparent.empty();
+  if (!logs && !trace_) return;
+  LogFields fields = FieldsOf(options_.plan, status, report);
+  if (logs) {
+    LogFields line = fields;
+    if (trace_ || !traceparent.empty()) {
+      line.push_back(
+          {"traceparent", trace_ ? trace_->traceparent() : traceparent});
+    }
+    LogInfo("request", line);
+  }
+  if (trace_) trace_->Finish(status, report, std::move(fields), scope_.Now());
 }
 
 }  // namespace espalier::coordinator

@@ -2,6 +2,7 @@
 #define ESPALIER_COORDINATOR_ROUNDS_GENERATION_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "coordinator/peers/feature_budget.h"
 #include "coordinator/rounds/decode_round.h"
 #include "coordinator/rounds/generation_recorder.h"
+#include "coordinator/rounds/request_trace.h"
 #include "coordinator/rounds/retry_advice.h"
 #include "coordinator/rounds/round_journal.h"
 #include "coordinator/session/request.h"
@@ -40,6 +42,7 @@ class Generation {
     bool draft_ahead;
     bool log_requests = false;  // see Coordinator::Options
     bool explores = false;      // see DecodeRound
+    std::optional<RequestTrace::Options> trace = {};  // nullopt: no spans
     FeatureBudget* feature_budget;
     absl::Duration retry_after;  // advice while the verifier is away
     RetryAdvice* retry_advice;   // if it has no room
@@ -66,6 +69,16 @@ class Generation {
 
   bool running() const { return running_; }
 
+  // Tokens of prompt and output: the most that there may be, those that there
+  // are, and those that this call has added.
+  int64_t most_tokens() const {
+    return session_.prompt_length() + options_.plan.session.max_tokens;
+  }
+  int64_t num_tokens() const { return session_.length(); }
+  int64_t num_generated() const {
+    return session_.num_emitted() - std::ssize(options_.plan.session.resumed);
+  }
+
  private:
   void FinishResumed();
   void NextRound();
@@ -77,10 +90,12 @@ class Generation {
   void OnNoLongerFits(const absl::Status& status);
   void OnDeadlineNear();
   void OnDeadline();
-  void LogEnd(const absl::Status& status, const GenerationReport& report) const;
+  SessionParams ParamsOfSession() const;
+  void Publish(const absl::Status& status, const GenerationReport& report);
 
   Options options_;
   ExecutorScope scope_;
+  std::optional<RequestTrace> trace_;
   Session session_;
   DecodeRound round_;
   GenerationRecorder recorder_;

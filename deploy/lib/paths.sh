@@ -11,6 +11,7 @@ export ESPALIER_CACHE=$cache  # the build reads it
 model=$cache/models/smollm2-135m-instruct
 converted_model=$model-bf16
 clients=$cache/clients
+envoy=$cache/envoy
 further_clients=$cache/clients-langchain
 logs=$cache/logs
 bin=${ESPALIER_BIN:-$repo/build/release/bin}

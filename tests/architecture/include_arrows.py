@@ -45,6 +45,9 @@ ARROWS = {
                           "common/model/native", "common/nn", "common/spec"],
     "common/rpc": ["common/base", "common/http", "common/obs", "common/spec",
                    "common/tls"],
+    # Spans of requests, and what sends them to a collector.
+    "common/trace": ["common/base", "common/obs", "common/spec"],
+    "common/otlp": ["common/base", "common/obs", "common/rpc", "common/trace"],
     # What a drafter is, and what all of them share.
     "drafter/engine": ["common/base", "common/obs", "common/spec"],
     "drafter/trees": ["common/base", "common/spec", "drafter/engine"],
@@ -68,7 +71,8 @@ ARROWS = {
                    "drafter/engine", "drafter/heads"],
     # The registered types, and the service.
     "drafter": ["common/base", "common/config", "common/model/files", "common/obs",
-                "common/rpc", "common/spec", "drafter/engine"],
+                "common/otlp", "common/rpc", "common/spec", "common/trace",
+                "drafter/engine"],
     # What a rule is, and where its chance comes from: below all rules.
     "verifier/rules/verification_rule": ["common/spec"],
     "verifier/rules/token_samplers": ["common/spec",
@@ -92,23 +96,26 @@ ARROWS = {
                         "verifier/rules/verification_rule"],
     "verifier": ["common/base", "common/config", "common/grammar",
                  "common/model/cuda", "common/model/files", "common/model/load",
-                 "common/obs", "common/rpc", "common/spec", "verifier/costs",
-                 "verifier/engine", "verifier/rules"],
+                 "common/obs", "common/otlp", "common/rpc", "common/spec",
+                 "common/trace", "verifier/costs", "verifier/engine",
+                 "verifier/rules"],
     # A verifier and drafters in one process.
     "verifier/node": ["common/base", "common/config", "common/model",
-                      "common/model/cuda", "common/obs", "common/rpc", "drafter",
-                      "verifier", "verifier/engine"],
+                      "common/model/cuda", "common/obs", "common/otlp", "common/rpc",
+                      "common/spec", "common/trace", "drafter", "verifier",
+                      "verifier/engine"],
     "coordinator/merge": ["common/base", "common/spec"],
     "coordinator/control": ["common/spec", "coordinator/merge"],
     "coordinator/session": ["common/base", "common/spec", "coordinator/merge"],
+    "coordinator/tenants": ["common/base", "common/obs", "common/spec"],
     "coordinator/metrics": ["common/obs", "coordinator/session"],
     "coordinator/peers": ["common/base", "common/spec", "coordinator/control",
                           "coordinator/merge", "coordinator/metrics",
                           "coordinator/session"],
     "coordinator/rounds": ["common/base", "common/obs", "common/spec",
-                           "coordinator/control", "coordinator/merge",
+                           "common/trace", "coordinator/control", "coordinator/merge",
                            "coordinator/metrics", "coordinator/peers",
-                           "coordinator/session"],
+                           "coordinator/session", "coordinator/tenants"],
     "coordinator/api": ["common/base", "common/chat", "common/obs", "common/rpc",
                         "common/spec",
                         "common/tokenizer", "coordinator/rounds",
@@ -119,13 +126,16 @@ ARROWS = {
     # A peer with several replicas as one endpoint.
     "coordinator/pool": ["common/base", "common/rpc", "common/spec"],
     # It knows a model's identity only: the coordinator links no libtorch.
-    "coordinator": ["common/base", "common/chat", "common/http", "common/model/files",
-                    "common/obs", "common/rpc", "coordinator/api", "coordinator/http",
-                    "coordinator/merge", "coordinator/pool", "coordinator/rounds"],
+    "coordinator": ["common/base", "common/chat", "common/config", "common/http",
+                    "common/model/files", "common/obs", "common/rpc",
+                    "coordinator/api", "coordinator/http", "coordinator/merge",
+                    "coordinator/pool", "coordinator/rounds", "coordinator/tenants"],
     # What its program puts together: also drafters in its process.
-    "coordinator/in_process_peers": ["common/base", "coordinator/rounds", "drafter"],
+    "coordinator/in_process_peers": ["common/base", "common/trace",
+                                     "coordinator/rounds", "drafter"],
     "coordinator/coordinator_main": ["common/base", "common/config",
-                                     "common/model/files", "common/obs", "common/rpc",
+                                     "common/model/files", "common/obs", "common/otlp",
+                                     "common/rpc",
                                      "coordinator", "coordinator/in_process_peers"],
     # The command line is a client; it builds n-gram tables as well. It reads the
     # identity of a model.
@@ -151,14 +161,14 @@ OUTSIDE = {
     r"(ATen|torch|c10)/": [r"common/model/aten/"],
     r"xgrammar/": [r"common/grammar/xgrammar_backend\.cc$"],
     r"grpcpp/|grpc/|.*\.grpc\.pb\.h": [
-        r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
+        r"common/rpc/", r"common/otlp/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z/]+/[a-z_]+_main\.cc$",
         r"coordinator/local/"],
     r"boost/": [
         r"common/http/(connection\.(h|cc)|(client|server)\.cc|stream\.h|tls_contexts\.(h|cc))$"],
     r"unicode/": [r"common/chat/jinja/characters\.cc$"],
     r"espalier/v1/config\.pb\.h": [
-        r"common/config/", r"common/rpc/", r"[a-z/]+/[a-z_]+_main\.cc$",
+        r"common/config/", r"common/otlp/", r"common/rpc/", r"[a-z/]+/[a-z_]+_main\.cc$",
         r"[a-z/]+/[a-z_]*(config|builder|server|peers|engines)[a-z_]*\.(h|cc)$",
         r"coordinator/local/"],
     # Kernels are compiled by nvcc too, and alone.

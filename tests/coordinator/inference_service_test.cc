@@ -15,6 +15,8 @@
 #include "common/base/mutex.h"
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
+#include "common/rpc/status_convert.h"
+#include "common/spec/request_errors.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/api/local_generator.h"
 #include "gmock/gmock.h"
@@ -111,6 +113,7 @@ class InferenceServiceTest : public ::testing::Test {
         .coordinator = coordinator_.get(),
         .model = {.name = "toy", .tokenizer = tokenizer_.get()},
         .verifier_info = info,
+        .tenant_metadata = true,
         .encode_prompt = [this](const auto& request, const ServedModel& model) {
           ++num_encoded_;
           if (request.request_id() == "waits") {
@@ -253,6 +256,30 @@ TEST_F(InferenceServiceTest, PromptsThatWaitTakeThePlacesOfRequests) {
   go_on_.Notify();
   Abort("waits");
   for (size_t i = 0; i < others.size(); ++i) Abort(absl::StrCat("other", i));
+}
+
+// A gateway knows the tenants; here are those with a part of the places.
+TEST_F(InferenceServiceTest, AGatewayNamesATenantOfTheList) {
+  coordinator_->tenants().Set({{.name = "acme", .requests_per_minute = 1}});
+  answers_left_ = 1000;
+  const auto call = [this](const std::string& tenant) {
+    grpc::ClientContext context;
+    if (!tenant.empty()) context.AddMetadata("x-tenant", tenant);
+    const auto stream = stub_->Generate(&context, Request());
+    v1::GenerateResponse response;
+    while (stream->Read(&response)) {
+    }
+    return stream->Finish();
+  };
+  EXPECT_TRUE(call("acme").ok());
+  const grpc::Status over = call("acme");
+  EXPECT_EQ(over.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(over)), "QUOTA_EXCEEDED");
+  EXPECT_GT(RetryAfter(FromGrpcStatus(over)), absl::Seconds(30));
+  EXPECT_TRUE(call("").ok()) << "one of the others";
+  const grpc::Status unknown = call("stranger");
+  EXPECT_EQ(unknown.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(FieldOf(FromGrpcStatus(unknown)), "x-tenant");
 }
 
 TEST_F(InferenceServiceTest, RequestsThatEndBeforeTheyStartAreCounted) {

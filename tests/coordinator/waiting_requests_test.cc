@@ -7,9 +7,11 @@ namespace {
 
 TEST(WaitingRequestsTest, AnAbortedOneIsNotHandedOver) {
   WaitingRequests waiting;
-  const auto aborted = waiting.Add("a");
-  const auto same_name = waiting.Add("a");
-  const auto other = waiting.Add("b");
+  const auto aborted = waiting.Add("a", "t");
+  const auto same_name = waiting.Add("a", "t");
+  const auto other = waiting.Add("b", "u");
+  EXPECT_EQ(waiting.SizeOf("t"), 2);
+  EXPECT_EQ(waiting.SizeOf("u"), 1);
   EXPECT_TRUE(waiting.Abort("a"));
   EXPECT_TRUE(waiting.IsAborted(aborted));
   EXPECT_FALSE(waiting.IsAborted(other));
@@ -19,12 +21,14 @@ TEST(WaitingRequestsTest, AnAbortedOneIsNotHandedOver) {
   EXPECT_FALSE(handed_over);
   EXPECT_TRUE(waiting.Leave(other, [&] { handed_over = true; }));
   EXPECT_TRUE(handed_over);
+  EXPECT_EQ(waiting.SizeOf("t"), 0);
+  EXPECT_EQ(waiting.SizeOf("u"), 0);
 }
 
 TEST(WaitingRequestsTest, OneThatHasLeftIsNotFound) {
   WaitingRequests waiting;
   EXPECT_FALSE(waiting.Abort("a"));
-  waiting.Leave(waiting.Add("a"), [] {});
+  waiting.Leave(waiting.Add("a", "t"), [] {});
   EXPECT_FALSE(waiting.Abort("a"));
 }
 

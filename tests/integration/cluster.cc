@@ -151,14 +151,14 @@ void Cluster::Start(const std::string& name) {
   const std::vector<std::string>* sets =
       IsCoordinator(name)  ? &options_.coordinator_sets
       : name == "verifier" ? &options_.verifier_sets
-                           : nullptr;
+                           : &options_.drafter_sets;
   // Tests count the messages and tokens of their own requests.
   if (IsCoordinator(name)) {
     argv.insert(argv.end(), {"--set", "core.warm_up=false"});
   }
-  for (size_t i = 0; sets != nullptr && i < sets->size(); ++i) {
-    argv.insert(argv.end(), {"--set", absl::StrCat(is_node ? "verifier." : "",
-                                                   (*sets)[i])});
+  for (const std::string& set : *sets) {
+    argv.insert(argv.end(),
+                {"--set", absl::StrCat(is_node ? "verifier." : "", set)});
   }
   processes_[name] = std::make_unique<Process>(argv, Path(name + ".log"));
 }

@@ -33,7 +33,8 @@ class Cluster {
     std::vector<DrafterSpec> drafters;
     std::vector<std::string> coordinator_sets = {};  // "path=value"
     std::vector<std::string> verifier_sets = {};
-    std::string verifier_program = "";  // empty: espalier-verifier
+    std::vector<std::string> drafter_sets = {};  // of those with own processes
+    std::string verifier_program = "";           // empty: espalier-verifier
     // The second is the process "coordinator2".
     int coordinators = 1;
   };

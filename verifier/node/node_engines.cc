@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/model/compute_dtype.h"
 #include "common/model/cuda/feature_ring.h"
+#include "common/trace/traced_endpoints.h"
 #include "drafter/drafters.h"
 #include "verifier/verifier_builder.h"
 
@@ -36,6 +37,11 @@ std::string DeviceOf(const v1::DrafterEngineConfig& drafter) {
 }
 
 }  // namespace
+
+void NodeEngines::Trace(SpanSink* sink) {
+  for (drafter::BuiltDrafter& drafter : drafters) drafter.Trace(sink);
+  traced = TraceVerifier(*verifier, sink);
+}
 
 void PlaceBeside(const v1::VerifierEngineConfig& verifier,
                  v1::DrafterEngineConfig& drafter) {

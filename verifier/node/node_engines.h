@@ -7,6 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/spec/endpoints.h"
+#include "common/trace/span.h"
 #include "drafter/drafter_builder.h"
 #include "espalier/v1/config.pb.h"
 #include "prometheus/registry.h"
@@ -19,6 +21,14 @@ namespace espalier::node {
 struct NodeEngines {
   std::vector<drafter::BuiltDrafter> drafters;
   std::unique_ptr<verifier::VerifyEngine> verifier;
+  std::unique_ptr<VerifyEndpoint> traced = nullptr;  // `verifier`, with spans
+
+  // Gives `sink` the spans of all engines from now on, unless it is null. It
+  // must outlive them.
+  void Trace(SpanSink* sink);
+  VerifyEndpoint& verify_endpoint() const {
+    return traced ? *traced : *verifier;
+  }
 };
 
 // Fills in what a drafter's configuration leaves open: the verifier's model;

@@ -9,6 +9,7 @@
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/obs/log.h"
+#include "common/otlp/span_exporter.h"
 #include "common/rpc/access_gate.h"
 #include "common/rpc/server_runner.h"
 #include "drafter/drafter_service.h"
@@ -70,6 +71,21 @@ absl::StatusOr<std::vector<std::shared_ptr<AccessGate>>> OpenGates(
   return gates;
 }
 
+// The process has one exporter.
+absl::StatusOr<std::unique_ptr<SpanExporter>> StartTracing(
+    const v1::NodeConfig& config, prometheus::Registry& metrics) {
+  for (int i = 0; i < config.drafters_size(); ++i) {
+    if (!config.drafters(i).server().has_tracing()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "drafters.", i,
+        ".server.tracing: verifier.server.tracing is for all of the node"));
+  }
+  auto spans = SpanExporter::Start(config.verifier().server().tracing(),
+                                   {.service = "espalier-node"}, metrics);
+  if (!spans.ok()) return InField("verifier", spans.status());
+  return spans;
+}
+
 // Returns the drafters with open fields filled in from the verifier.
 std::vector<v1::DrafterEngineConfig> DraftersOf(const v1::NodeConfig& config) {
   std::vector<v1::DrafterEngineConfig> engines;
@@ -86,6 +102,7 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
                             ShutdownSignals& signals) {
   ASSIGN_OR_RETURN(const auto gates, OpenGates(config));
   auto metrics = std::make_shared<prometheus::Registry>();
+  ASSIGN_OR_RETURN(const auto spans, StartTracing(config, *metrics));
   LostDevice device;
   ASSIGN_OR_RETURN(
       NodeEngines engines,
@@ -97,10 +114,11 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
                   signals.Raise();
                 }));
 
+  engines.Trace(spans.get());
   const VerifierInfo info = engines.verifier->info();
   Served<verifier::VerifierService> verifier = {
-      .service = std::make_unique<verifier::VerifierService>(*engines.verifier,
-                                                             info, gates[0])};
+      .service = std::make_unique<verifier::VerifierService>(
+          engines.verify_endpoint(), info, gates[0])};
   ASSIGN_OR_RETURN(verifier.runner,
                    Listen(config.verifier().server(), "espalier.v1.Verifier",
                           *verifier.service, gates[0], metrics, device));
@@ -110,7 +128,7 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
     const drafter::BuiltDrafter& drafter = engines.drafters[i];
     auto& served = drafters.emplace_back();
     served.service = std::make_unique<drafter::DrafterService>(
-        *drafter.engine, drafter.info, gates[i + 1]);
+        drafter.endpoint(), drafter.info, gates[i + 1]);
     ASSIGN_OR_RETURN(served.runner,
                      Listen(config.drafters(static_cast<int>(i)).server(),
                             "espalier.v1.Drafter", *served.service,

@@ -121,5 +121,40 @@ TEST_F(HttpApiTest, KeysAreReadAgainWhenTheirFileChanges) {
               HasSubstr(":1: a key of 5 bytes"));
 }
 
+TEST_F(HttpApiTest, AKeysNameIsItsTenant) {
+  const std::string path = ::testing::TempDir() + "/named_keys";
+  std::ofstream(path) << "acme key-of-sixteen-bytes\nkey-without-any-name\n";
+  auto keys = ApiKeys::ReadFile(path);
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  Allow({.keys = *std::move(keys)});
+  generator_.script = {FakeGenerator::Last()};
+  for (const std::string key :
+       {"key-of-sixteen-bytes", "key-without-any-name"}) {
+    const http::Response response =
+        Ask({.method = "POST",
+             .path = "/v1/completions",
+             .headers = {{"x-api-key", key}, {"X-Tenant", "said"}},
+             .body = R"({"prompt": "a"})"});
+    EXPECT_EQ(response.status, 200) << response.body;
+  }
+  ASSERT_EQ(generator_.callers.size(), 2u);
+  EXPECT_EQ(generator_.callers[0].tenant, "acme");
+  EXPECT_EQ(generator_.callers[1].tenant, "");
+  EXPECT_EQ(generator_.callers[1].stated_tenant, "said");
+}
+
+TEST(ApiKeysTest, ANameHasAKeyBehindIt) {
+  const std::string path = ::testing::TempDir() + "/bad_keys";
+  std::ofstream(path) << "acme\tshort\n";
+  EXPECT_THAT(ApiKeys::ReadFile(path).status().message(),
+              HasSubstr(":1: a key of 5 bytes"));
+  std::ofstream(path) << "acme key-of-sixteen bytes\n";
+  EXPECT_THAT(ApiKeys::ReadFile(path).status().message(),
+              HasSubstr(":1: a key is printable ASCII without spaces"));
+  std::ofstream(path) << std::string(200, 'n') << " key-of-sixteen-bytes\n";
+  EXPECT_THAT(ApiKeys::ReadFile(path).status().message(),
+              HasSubstr(":1: the name has"));
+}
+
 }  // namespace
 }  // namespace espalier::coordinator
