@@ -30,9 +30,9 @@ absl::Status CheckLimit(const Limit& limit, uint32_t value) {
 
 absl::StatusOr<int64_t> FeatureCacheBytes(
     const v1::CoordinatorCoreConfig& config) {
-  constexpr int64_t kLeast = int64_t{512} << 20;
+  constexpr int64_t kMin = int64_t{512} << 20;
   if (!config.has_feature_cache_mib()) {
-    return std::max(kLeast, AvailableMemory() / 4);
+    return std::max(kMin, AvailableMemory() / 4);
   }
   RETURN_IF_ERROR(CheckLimit({"feature_cache_mib", 64, 1 << 20},
                              config.feature_cache_mib()));
@@ -74,10 +74,10 @@ absl::StatusOr<PriorityLimits> PriorityLimitsFromConfig(
                            ? config.min_priority_unix()
                            : limits.network;
   for (const int64_t least : {limits.network, limits.unix_socket}) {
-    if (std::abs(least) <= kMostPriority) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("core.min_priority: ", least, " is not in ",
-                     -kMostPriority, " .. ", kMostPriority));
+    if (std::abs(least) <= kMaxPriority) continue;
+    return absl::InvalidArgumentError(absl::StrCat("core.min_priority: ", least,
+                                                   " is not in ", -kMaxPriority,
+                                                   " .. ", kMaxPriority));
   }
   return limits;
 }

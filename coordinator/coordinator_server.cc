@@ -172,12 +172,12 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
 }
 
 int CoordinatorServer::max_streams() const {
-  constexpr int64_t kLeast = 100;
-  constexpr int64_t kMost = 4096;
+  constexpr int64_t kMin = 100;
+  constexpr int64_t kMax = 4096;
   constexpr int64_t kOtherCalls = 16;  // health, load, ...
   const Coordinator::LoadInfo load = coordinator_->Load();
   const int64_t places = load.max_sessions + load.max_queued;
-  return static_cast<int>(std::clamp(places + kOtherCalls, kLeast, kMost));
+  return static_cast<int>(std::clamp(places + kOtherCalls, kMin, kMax));
 }
 
 std::vector<http::Page> CoordinatorServer::StatusPages() const {

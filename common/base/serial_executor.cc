@@ -10,7 +10,7 @@ namespace espalier {
 namespace {
 
 // Most tasks that Dispatch runs after its own, so that its caller goes on.
-constexpr int kMostFollowing = 8;
+constexpr int kMaxFollowing = 8;
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void SerialExecutor::Dispatch(Task task) {
     return;
   }
   RunTask(std::move(task));
-  for (int i = 0; i < kMostFollowing && AnyDue(); ++i) {
+  for (int i = 0; i < kMaxFollowing && AnyDue(); ++i) {
     RunTask(std::move(tasks_.extract(tasks_.begin()).mapped()));
   }
 }

@@ -76,7 +76,7 @@ struct Parts {
 };
 
 // The most columns of a row that is normalized; they are a multiple of 64.
-inline constexpr int kMostNormColumns = 32768;
+inline constexpr int kMaxNormColumns = 32768;
 
 // x += the parts of a product, normed by themselves where `added_weight` says
 // so; out = x / rms(x) * weight, as activations.
@@ -84,7 +84,7 @@ struct ResidualNormArgs {
   float* x = nullptr;  // [rows, hidden] residual stream
   Parts parts = {};    // splits 0: none
   int rows = 0;
-  int hidden = 0;                       // at most kMostNormColumns
+  int hidden = 0;                       // at most kMaxNormColumns
   const float* added_weight = nullptr;  // [hidden] or null
   const float* weight = nullptr;        // [hidden]
   float epsilon = 0;
@@ -107,7 +107,7 @@ struct TakeRowsArgs {
   const int32_t* from_rows = nullptr;  // [rows] which row of it; null: its own
   Parts parts = {};                    // splits 0: none
   int rows = 0;
-  int columns = 0;                // at most kMostNormColumns
+  int columns = 0;                // at most kMaxNormColumns
   const float* weight = nullptr;  // [pieces, columns]; null: no norm
   float epsilon = 0;
   // The places of rows before and after the norm. `sums` may be `from` if each
@@ -150,7 +150,7 @@ struct ProductArgs {
 };
 
 // The most experts of a layer.
-inline constexpr int kMostExperts = 512;
+inline constexpr int kMaxExperts = 512;
 
 // Chooses the experts of rows: those with the largest logits, of equal ones the
 // lower number; a logit that is not a number is below all others.
@@ -315,11 +315,11 @@ struct GatherTapsArgs {
 struct LogitBlock {
   const float* logits = nullptr;  // [rows, stride]
   int rows = 0;
-  int vocab = 0;       // at most kMostTokens
+  int vocab = 0;       // at most kMaxTokens
   int64_t stride = 0;  // a multiple of 4; what pads a row may be anything
   bool operator==(const LogitBlock&) const = default;
 };
-inline constexpr int kMostTokens = 1 << 18;
+inline constexpr int kMaxTokens = 1 << 18;
 
 // Tokens by a score, such as their logit, then the lower id first: larger is
 // ahead. 0 is below all of them.
@@ -366,19 +366,19 @@ struct DrawRow {
   uint32_t purpose = 0;                        // of the noise
   int32_t without_begin = 0, without_end = 0;  // tokens that cannot be drawn
 };
-inline constexpr int kMostContenders = 16;
+inline constexpr int kMaxContenders = 16;
 struct DrawResult {
   float largest = 0;       // logit, of all tokens
   int32_t bad_token = 0;   // the first whose logit is not finite; -1: none
-  int32_t contenders = 0;  // more than kMostContenders: look at the logits
+  int32_t contenders = 0;  // more than kMaxContenders: look at the logits
   // 1: rounding decides whether a filter keeps a contender: look at the logits.
   int32_t is_doubtful = 0;
-  LogitOfToken contender[kMostContenders];  // ascending tokens
+  LogitOfToken contender[kMaxContenders];  // ascending tokens
 };
 inline constexpr int kDrawChunkTokens = 2048;
 struct DrawChunk {  // scratch
   float best = 0;   // score
-  float scores[kMostContenders];
+  float scores[kMaxContenders];
   DrawResult of_chunk;
 };
 struct DrawArgs {
@@ -407,30 +407,30 @@ struct PerturbArgs {
 };
 
 // The top_k tokens of largest logits, and the sum of all.
-inline constexpr int kMostRanked = 256;
+inline constexpr int kMaxRanked = 256;
 struct RankResult {
   float largest = 0;
   int32_t bad_token = 0;  // as of DrawResult
   uint64_t mass = 0;      // of e^(logit - largest), in kMassUnit
 };
 // A row is ranked in parts, a block of threads each.
-inline constexpr int kMostRankParts = 8;
+inline constexpr int kMaxRankParts = 8;
 ESPALIER_HOST_DEVICE constexpr int RankParts(int vocab) {
-  constexpr int kLeastTokens = 1024;
-  const int parts = (vocab + kLeastTokens - 1) / kLeastTokens;
-  return parts < kMostRankParts ? parts : kMostRankParts;
+  constexpr int kMinTokens = 1024;
+  const int parts = (vocab + kMinTokens - 1) / kMinTokens;
+  return parts < kMaxRankParts ? parts : kMaxRankParts;
 }
 struct RankPart {  // scratch
   float largest = 0;
-  int32_t bad_token = 0;         // the first; kMostTokens or more: none
-  TokenRank ranks[kMostRanked];  // [top_k] best first; 0: no token
-  LogitOfToken tokens[kMostRanked];
+  int32_t bad_token = 0;        // the first; kMaxTokens or more: none
+  TokenRank ranks[kMaxRanked];  // [top_k] best first; 0: no token
+  LogitOfToken tokens[kMaxRanked];
 };
 struct RankArgs {
   LogitBlock logits;
   // [rows, stride] by which tokens are ranked in place of logits, or null.
   const float* scores = nullptr;
-  int top_k = 0;                  // at most kMostRanked and vocab
+  int top_k = 0;                  // at most kMaxRanked and vocab
   RankPart* parts = nullptr;      // [rows, RankParts(vocab)]
   RankResult* results = nullptr;  // [rows]
   LogitOfToken* top = nullptr;    // [rows, top_k], best first

@@ -87,10 +87,10 @@ ESPALIER_HOST_DEVICE constexpr uint32_t OutputPlace(Placing placing,
 // A product takes its rows in blocks of 16, 32, 64, 80, 128, 144 or 256: the
 // smallest that holds them all, or several of the largest. 80 and 144 are for a
 // root and a tree of 64 or 128 nodes.
-inline constexpr int kMostRowsOfBlock = 256;
+inline constexpr int kMaxRowsOfBlock = 256;
 ESPALIER_HOST_DEVICE constexpr int RowBlock(int rows) {
   int block = 16;
-  while (block < rows && block < kMostRowsOfBlock) block *= 2;
+  while (block < rows && block < kMaxRowsOfBlock) block *= 2;
   const int smaller = block / 2 + 16;
   return block >= 128 && rows <= smaller ? smaller : block;
 }

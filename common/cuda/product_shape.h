@@ -14,11 +14,11 @@ ESPALIER_HOST_DEVICE constexpr int ProductGroups(int outputs) {
 // Ranges of the inputs that are summed apart, so that all multiprocessors of an
 // H100 or H200 have some. The consumer adds them in their order.
 ESPALIER_HOST_DEVICE constexpr int ProductSplits(int outputs, int inputs) {
-  constexpr int kMultiprocessors = 132, kLeastTiles = 4;
+  constexpr int kMultiprocessors = 132, kMinTiles = 4;
   const int strips = outputs / kStripOutputs, groups = ProductGroups(outputs);
   const int blocks = (strips + groups - 1) / groups;
   const int wanted = kMultiprocessors / blocks;
-  const int possible = inputs / kTileColumns / kLeastTiles;
+  const int possible = inputs / kTileColumns / kMinTiles;
   const int splits = wanted < possible ? wanted : possible;
   return splits < 1 ? 1 : splits;
 }

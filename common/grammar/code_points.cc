@@ -92,8 +92,8 @@ std::optional<std::vector<uint32_t>> CharactersOf(absl::string_view utf8) {
       if ((next & 0xC0) != 0x80) return std::nullopt;
       character = character << 6 | (next & 0x3F);
     }
-    constexpr uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
-    if (character < kLeast[more] || !CodePoints::All().Contains(character)) {
+    constexpr uint32_t kMin[] = {0, 0x80, 0x800, 0x10000};
+    if (character < kMin[more] || !CodePoints::All().Contains(character)) {
       return std::nullopt;
     }
     characters.push_back(character);

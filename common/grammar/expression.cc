@@ -42,11 +42,11 @@ Size SizeOf(const Expression& expression) {
                                   ? std::max(expression.least, kManyRepeats)
                                   : std::max<int64_t>(expression.most, 1);
       // The library counts the copies beyond these.
-      constexpr int64_t kMostCopies = 256;
+      constexpr int64_t kMaxCopies = 256;
       const int64_t copies =
-          std::min(kMostCopies, expression.most == Expression::kUnbounded
-                                    ? expression.least + 1
-                                    : repeats);
+          std::min(kMaxCopies, expression.most == Expression::kUnbounded
+                                   ? expression.least + 1
+                                   : repeats);
       return {Product(part.places, copies), Product(part.repeats, repeats)};
     }
     case Kind::kSequence:

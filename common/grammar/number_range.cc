@@ -13,7 +13,7 @@ namespace espalier::grammar {
 namespace {
 
 // 999999999999999999: the largest integer.
-constexpr int64_t kMostInteger = 999'999'999'999'999'999;
+constexpr int64_t kMaxInteger = 999'999'999'999'999'999;
 // The most digits of a number that is no integer, so that two of them are never
 // one double.
 constexpr int64_t kExactDigits = 15;
@@ -206,7 +206,7 @@ class PositiveIntegers {
 // Returns the integer next to a bound and within it; clamped to what has few
 // digits.
 int64_t IntegerAt(const Bound& bound, bool is_least) {
-  int64_t size = kMostInteger;
+  int64_t size = kMaxInteger;
   if (bound.value.whole.size() <= static_cast<size_t>(kMaxRangeDigits)) {
     size = std::atoll(bound.value.whole.c_str());
   }
@@ -215,10 +215,10 @@ int64_t IntegerAt(const Bound& bound, bool is_least) {
   const bool moves_in = bound.is_exclusive && !is_fraction;
   if (is_least) {
     if (moves_in || (is_fraction && !bound.value.is_negative)) ++value;
-    return std::min(value, kMostInteger + 1);
+    return std::min(value, kMaxInteger + 1);
   }
   if (moves_in || (is_fraction && bound.value.is_negative)) --value;
-  return std::max(value, -kMostInteger - 1);
+  return std::max(value, -kMaxInteger - 1);
 }
 
 ExpressionPtr ListedMultiples(int64_t least, int64_t most,
@@ -242,9 +242,8 @@ ExpressionPtr IntegersIn(const NumberRange& range, RuleSet& rules) {
     return nullptr;
   }
   const int64_t least =
-      range.least ? IntegerAt(*range.least, true) : -kMostInteger;
-  const int64_t most =
-      range.most ? IntegerAt(*range.most, false) : kMostInteger;
+      range.least ? IntegerAt(*range.least, true) : -kMaxInteger;
+  const int64_t most = range.most ? IntegerAt(*range.most, false) : kMaxInteger;
   const int64_t multiple = range.multiple_of;
   const int64_t rest = ((least % multiple) + multiple) % multiple;
   const int64_t first = rest == 0 ? least : least + (multiple - rest);
@@ -289,7 +288,7 @@ std::optional<Bound> Rounded(std::optional<Bound> bound, bool is_least) {
 }  // namespace
 
 std::optional<Decimal> ParseDecimal(absl::string_view text) {
-  constexpr int64_t kMost = 40;
+  constexpr int64_t kMax = 40;
   Decimal decimal;
   if (!text.empty() && text[0] == '-') {
     decimal.is_negative = true;
@@ -307,7 +306,7 @@ std::optional<Decimal> ParseDecimal(absl::string_view text) {
       text.substr(0, point), point < text.size() ? text.substr(point + 1) : "");
   if (digits.find_first_not_of('0') == std::string::npos) return Decimal();
   int64_t places = static_cast<int64_t>(point) + exponent;
-  if (places > kMost || places < -kMost) return std::nullopt;
+  if (places > kMax || places < -kMax) return std::nullopt;
   if (places < 0) {
     digits.insert(0, static_cast<size_t>(-places), '0');
     places = 0;
@@ -321,7 +320,7 @@ std::optional<Decimal> ParseDecimal(absl::string_view text) {
       0, std::min(decimal.whole.find_first_not_of('0'), decimal.whole.size()));
   if (decimal.whole.empty()) decimal.whole.assign(1, '0');
   decimal.fraction.erase(decimal.fraction.find_last_not_of('0') + 1);
-  if (std::ssize(decimal.fraction) > kMost) return std::nullopt;
+  if (std::ssize(decimal.fraction) > kMax) return std::nullopt;
   return decimal;
 }
 

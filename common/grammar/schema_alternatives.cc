@@ -295,16 +295,16 @@ NumberRange RangeOf(const Schemas& alternative, bool is_integer) {
     }
     const Json* multiple = Member(*schema, "multipleOf");
     if (multiple == nullptr) continue;
-    constexpr double kMost = 1e9;
+    constexpr double kMax = 1e9;
     const double value = multiple->get<double>();
-    if (value > kMost || TypeOfValue(*multiple) != types::kInteger) {
+    if (value > kMax || TypeOfValue(*multiple) != types::kInteger) {
       range.multiple_of = 0;
       return range;
     }
     range.is_integer = true;
     range.multiple_of =
         std::lcm(range.multiple_of, static_cast<int64_t>(value));
-    if (range.multiple_of > static_cast<int64_t>(kMost)) {
+    if (range.multiple_of > static_cast<int64_t>(kMax)) {
       range.multiple_of = 0;
       return range;
     }

@@ -24,7 +24,7 @@ namespace {
 
 // Rows for which there are registers.
 inline constexpr int kFewestFewRows = 4;
-inline constexpr int kMostFewRows = 12;
+inline constexpr int kMaxFewRows = 12;
 
 #define ESPALIER_INLINE __attribute__((always_inline))
 
@@ -241,7 +241,7 @@ void AmxLinearOfFewRows(const LinearArgs& a) {
 
 template <typename I, typename Tiles, typename Row>
 void AmxLinearOfFewRows(const LinearArgs& a) {
-  constexpr int R = kMostFewRows;
+  constexpr int R = kMaxFewRows;
   const BlockFormat& format = a.weights.format;
   const auto linear =
       format.bits == 8
@@ -253,7 +253,7 @@ void AmxLinearOfFewRows(const LinearArgs& a) {
 }
 
 inline bool AreFewAmxRows(int64_t rows) {
-  return kFewestFewRows <= rows && rows <= kMostFewRows;
+  return kFewestFewRows <= rows && rows <= kMaxFewRows;
 }
 
 // Computes what LinearOfBlocks does, to the bit. REQUIRES: FitsAmxBlocks,

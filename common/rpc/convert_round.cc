@@ -404,7 +404,7 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
   RETURN_IF_ERROR(CheckAtMost("max_length", message.max_length(), kMaxInt32));
   request.max_length = static_cast<int64_t>(message.max_length());
   request.priority =
-      std::clamp(int64_t{message.priority()}, -kMostPriority, kMostPriority);
+      std::clamp(int64_t{message.priority()}, -kMaxPriority, kMaxPriority);
   if (message.has_adjustments()) {
     ASSIGN_OR_RETURN(request.adjustments, FromProto(message.adjustments()));
   }

@@ -25,7 +25,7 @@ namespace espalier {
 inline constexpr size_t kMaxCacheSaltBytes = 256;  // of a client
 // What a coordinator puts before it.
 inline constexpr size_t kMaxSaltPrefixBytes = 17;
-inline constexpr int64_t kMostPriority = 1000;
+inline constexpr int64_t kMaxPriority = 1000;
 
 // Brings a peer's copy of a sequence up to date. The receiver holds
 // `base_length` committed tokens with hash `prefix_hash` and drops any beyond
@@ -121,7 +121,7 @@ struct VerifyRequest {
   int64_t max_length = 0;
   LogitAdjustments adjustments = {};
   // Lower is earlier: the sequence waits as if it had come so many seconds
-  // later. At most kMostPriority, and at least its negative.
+  // later. At most kMaxPriority, and at least its negative.
   int64_t priority = 0;
   LogprobRequest logprobs = {};
   RanksRequest ranks = {};

@@ -8,7 +8,7 @@ namespace espalier {
 namespace {
 
 // Rounding of the log-softmax of a certain token.
-constexpr float kMostLogProb = 1e-3f;
+constexpr float kMaxLogProb = 1e-3f;
 
 }  // namespace
 
@@ -51,7 +51,7 @@ absl::Status CheckRanks(absl::string_view field, const TokenRanks& ranks,
   RETURN_IF_ERROR(
       CheckTokens(absl::StrCat(field, ".tokens"), ranks.tokens, vocab_size));
   for (float log_prob : ranks.log_probs) {
-    if (!(log_prob <= kMostLogProb)) {  // NaN fails, too
+    if (!(log_prob <= kMaxLogProb)) {  // NaN fails, too
       return absl::InvalidArgumentError(
           absl::StrCat(field, ": log-probability ", log_prob));
     }

@@ -40,7 +40,7 @@ constexpr Property kProperties[] = {
 };
 
 constexpr size_t kUnbounded = std::numeric_limits<size_t>::max();
-constexpr int kMostNested = 20;
+constexpr int kMaxNested = 20;
 
 }  // namespace
 
@@ -99,7 +99,7 @@ class SplitPattern::Parser {
   }
 
   absl::Status Alternatives(bool any_case, int depth) {
-    if (depth > kMostNested) return Unsupported();
+    if (depth > kMaxNested) return Unsupported();
     std::vector<size_t> jumps;  // to the end
     while (true) {
       const size_t begin = Here();
@@ -162,12 +162,12 @@ class SplitPattern::Parser {
   }
 
   std::optional<size_t> Number() {
-    constexpr size_t kMost = 1000;
+    constexpr size_t kMax = 1000;
     const size_t begin = at_;
     size_t number = 0;
     while (at_ < text_.size() && absl::ascii_isdigit(text_[at_])) {
       number = number * 10 + static_cast<size_t>(text_[at_++] - '0');
-      if (number > kMost) return std::nullopt;
+      if (number > kMax) return std::nullopt;
     }
     if (at_ == begin) return std::nullopt;
     return number;

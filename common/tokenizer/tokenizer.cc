@@ -164,9 +164,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
 
 int64_t Tokenizer::MostBytesOf(int64_t num_tokens) const {
   // Forms leave up to a fourth of the bytes, lower case up to a third.
-  constexpr int64_t kMostShrunk = 12;
+  constexpr int64_t kMaxShrunk = 12;
   const bool normalizes = !normalizer_.steps().empty();
-  return num_tokens * max_token_bytes_ * (normalizes ? kMostShrunk : 1);
+  return num_tokens * max_token_bytes_ * (normalizes ? kMaxShrunk : 1);
 }
 
 absl::StatusOr<Tokenizer::Token*> Tokenizer::ClaimId(TokenId id,

@@ -371,9 +371,9 @@ absl::StatusOr<int32_t> ParseDecoderStrip(const JsonValue& step) {
   ASSIGN_OR_RETURN(const std::string content, step.TextOr("content", ""));
   ASSIGN_OR_RETURN(const JsonValue start, step.Member("start"));
   ASSIGN_OR_RETURN(const JsonValue stop, step.Member("stop"));
-  constexpr int64_t kMost = 1 << 16;
-  ASSIGN_OR_RETURN(const int64_t at_start, start.Integer(0, kMost));
-  ASSIGN_OR_RETURN(const int64_t at_end, stop.Integer(0, kMost));
+  constexpr int64_t kMax = 1 << 16;
+  ASSIGN_OR_RETURN(const int64_t at_start, start.Integer(0, kMax));
+  ASSIGN_OR_RETURN(const int64_t at_end, stop.Integer(0, kMax));
   if (content != " " || at_end != 0) return Unsupported(step);
   return static_cast<int32_t>(at_start);
 }

@@ -161,9 +161,9 @@ absl::StatusOr<std::vector<Answer>> InferenceClient::GenerateAll(
     OnText on_text) {
   const absl::Time deadline = absl::Now() + options.timeout;
   // A number of outputs that the server refuses takes no memory here.
-  constexpr uint32_t kMostOutputs = 1024;
+  constexpr uint32_t kMaxOutputs = 1024;
   std::vector<Answer> answers(
-      request.has_n() ? std::clamp(request.n(), 1u, kMostOutputs) : 1);
+      request.has_n() ? std::clamp(request.n(), 1u, kMaxOutputs) : 1);
   Failover failover(connections_.size(), options);
   for (;;) {
     bool resumable = false;

@@ -15,19 +15,19 @@ constexpr double kTry = 1;             // and above it
 constexpr double kCheap = 0.1;         // tokens
 constexpr double kIdleCost = 0.01;     // tokens a round
 constexpr double kWorthATrial = 0.02;  // tokens a round
-constexpr double kLeastNothing = 0.3;  // for a trial beside cheap drafters
+constexpr double kMinNothing = 0.3;    // for a trial beside cheap drafters
 constexpr int kTrialAnswers = 4;
 constexpr int kTrialRounds = 12;
-constexpr double kLeastContinues = 0.05;
+constexpr double kMinContinues = 0.05;
 constexpr int64_t kLevelsInterval = 32;  // rounds
-constexpr int kMostMisses = 8;
+constexpr int kMaxMisses = 8;
 constexpr int64_t kAbsence = 64;  // rounds
 // After so many rounds catching up takes longer than a draft. It is paid for in
 // so many rounds.
 constexpr int64_t kLongPause = 8;
 constexpr double kPaysBack = 64;
 // Rounds of plain decoding that catching up may take.
-constexpr double kMostCatchUp = 16;
+constexpr double kMaxCatchUp = 16;
 
 }  // namespace
 
@@ -184,7 +184,7 @@ DraftCall DrafterPolicy::Call(int drafter) const {
   const DrafterValue& value = values_[drafter];
   double most =
       std::max({0.0, value.alone.Bound(kTry), value.beside.Bound(kTry)});
-  if (Lags(drafter)) most = std::max(most, kMostCatchUp);
+  if (Lags(drafter)) most = std::max(most, kMaxCatchUp);
   const bool beside = value.own_cores && Lags(drafter);
   return {.attention = beside ? Attention::kAsked : Attention::kAwaited,
           .patience = price_.tokens_per_second > 0
@@ -203,7 +203,7 @@ float DrafterPolicy::LeastReach(int drafter) const {
   const double sessions = value.own_cores ? 1 : 1 + price_.others;
   const double cost =
       price_.tokens_per_second * sessions * seconds + price_.row;
-  const double continues = std::max(kLeastContinues, value.continues.mean());
+  const double continues = std::max(kMinContinues, value.continues.mean());
   return static_cast<float>(std::clamp(cost / continues, 0.0, 1.0));
 }
 
@@ -236,7 +236,7 @@ std::vector<DraftCall> DrafterPolicy::FurtherCalls(double nothing) {
     const int second = SecondTo(first, nothing).drafter;
     if (second >= 0) calls[second] = Call(second);
   }
-  if (trial_ && nothing >= kLeastNothing) {
+  if (trial_ && nothing >= kMinNothing) {
     calls[trial_->drafter] = Call(trial_->drafter);
   }
   return calls;
@@ -347,7 +347,7 @@ void DrafterPolicy::LearnAbsence(int drafter, const DrafterReturn& r) {
   const bool answered = r.late != nullptr || (r.waited && !r.in_vain);
   if (answered) {
     misses_[drafter] = 0;
-  } else if (++misses_[drafter] >= kMostMisses) {
+  } else if (++misses_[drafter] >= kMaxMisses) {
     misses_[drafter] = 0;
     back_[drafter] = round_ + kAbsence;
   }

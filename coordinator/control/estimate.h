@@ -39,12 +39,12 @@ class Estimate {
   // The mean plus so many standard errors.
   double Bound(double errors) const {
     return mean_ +
-           errors * std::sqrt(variance_ / std::max(weight_, kLeastWeight));
+           errors * std::sqrt(variance_ / std::max(weight_, kMinWeight));
   }
 
  private:
   static constexpr double kFewestForVariance = 8;
-  static constexpr double kLeastWeight = 0.25;
+  static constexpr double kMinWeight = 0.25;
   static constexpr double kKept = 0.997;  // of the weight, each time
 
   double memory_;

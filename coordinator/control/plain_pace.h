@@ -31,7 +31,7 @@ class PlainPace {
   // its drafts and its pass, as the verifier expected it.
   void Fade(double rest_seconds) {
     weight_ *= kKept;
-    const double most = kMost * seconds_;
+    const double most = kMax * seconds_;
     const double rest = std::clamp(rest_seconds, -most, most);
     rests_ = std::min(rests_ + 1, 2 * kMemory);
     if (rests_ <= kMemory) first_rest_ += (rest - first_rest_) / rests_;
@@ -44,11 +44,11 @@ class PlainPace {
   double Seconds(double pass_seconds) const {
     if (seconds_ == 0) return pass_seconds;
     const double less = std::min(0.0, pass_seconds - pass_seconds_);
-    return std::max(seconds_ + less, seconds_ / kMost);
+    return std::max(seconds_ + less, seconds_ / kMax);
   }
   // Whether it should be measured again.
   bool IsStale(double pass_seconds) const {
-    return !is_known_ || weight_ < kLeast || has_changed_ ||
+    return !is_known_ || weight_ < kMin || has_changed_ ||
            Differs(pass_seconds);
   }
   // A copy for another session, which makes observations of its own.
@@ -61,11 +61,11 @@ class PlainPace {
 
  private:
   static constexpr double kFew = 4;
-  static constexpr double kLeast = 2;
+  static constexpr double kMin = 2;
   static constexpr double kMemory = 16;
   static constexpr double kKept = 0.995;  // of the weight, each round
   static constexpr double kHeldUp = 1.5;  // rounds
-  static constexpr double kMost = 4;
+  static constexpr double kMax = 4;
   static constexpr double kDifferent = 0.4;  // in the logarithm
   static constexpr double kChange = 0.3;     // of a round
 

@@ -12,7 +12,7 @@ namespace {
 constexpr double kMemory = 64;       // rounds
 constexpr double kPriorRounds = 16;  // weight of other sessions' experience
 // A round that took longer, in rounds of plain decoding, was held up.
-constexpr double kMostRounds = 10;
+constexpr double kMaxRounds = 10;
 
 std::vector<DrafterValue> Recall(const SpeculationRecord::Kind& kind,
                                  absl::Span<const int> peers) {
@@ -200,7 +200,7 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
   const double tokens = static_cast<double>(round.num_tokens);
   const double plain = absl::ToDoubleSeconds(PlainRound());
   double seconds = absl::ToDoubleSeconds(round.duration);
-  if (plain > 0) seconds = std::min(seconds, kMostRounds * plain);
+  if (plain > 0) seconds = std::min(seconds, kMaxRounds * plain);
   throughput_.tokens.Observe(tokens);
   throughput_.seconds.Observe(seconds);
   ledger_.Emitted(tokens);

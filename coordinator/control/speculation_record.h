@@ -26,10 +26,10 @@ struct DrafterValue {
   }
   // For another session, whose own rounds soon outweigh it.
   DrafterValue Recalled() const {
-    constexpr double kMost = 12;
+    constexpr double kMax = 12;
     DrafterValue copy = *this;
-    copy.alone = alone.Recalled(kMost);
-    copy.beside = beside.Recalled(kMost);
+    copy.alone = alone.Recalled(kMax);
+    copy.beside = beside.Recalled(kMax);
     return copy;
   }
 

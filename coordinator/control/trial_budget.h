@@ -11,7 +11,7 @@ class TrialBudget {
  public:
   // The sessions emitted tokens.
   void Earn(double tokens) {
-    balance_ = std::min(balance_ + kShare * tokens, kMostSaved);
+    balance_ = std::min(balance_ + kShare * tokens, kMaxSaved);
   }
   // A trial lost tokens.
   void Spend(double tokens) { balance_ -= tokens; }
@@ -20,7 +20,7 @@ class TrialBudget {
 
  private:
   static constexpr double kShare = 0.01;
-  static constexpr double kMostSaved = 6;  // tokens
+  static constexpr double kMaxSaved = 6;  // tokens
 
   double balance_ = 1;
 };

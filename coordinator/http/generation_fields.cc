@@ -64,9 +64,9 @@ absl::Status Seed(absl::string_view name, const Json& value, ApiRequest& out) {
     out.generate.set_seed(value.get<uint64_t>());
     return absl::OkStatus();
   }
-  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  ASSIGN_OR_RETURN(const int64_t seed, ReadInteger(name, value, kLeast, kMost));
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  ASSIGN_OR_RETURN(const int64_t seed, ReadInteger(name, value, kMin, kMax));
   out.generate.set_seed(static_cast<uint64_t>(seed));
   return absl::OkStatus();
 }
@@ -268,11 +268,11 @@ absl::Status ReadMaxTokens(absl::string_view name, const Json& value,
 
 void SetTemperature(ApiRequest& out) {
   constexpr float kGreedy = 1e-5f;
-  constexpr float kLeast = 0.01f;
+  constexpr float kMin = 0.01f;
   if (!out.generate.has_temperature()) out.generate.set_temperature(1);
   const float asked = out.generate.temperature();
-  if (asked <= 0 || asked >= kLeast) return;
-  const float used = asked < kGreedy ? 0 : kLeast;
+  if (asked <= 0 || asked >= kMin) return;
+  const float used = asked < kGreedy ? 0 : kMin;
   out.generate.set_temperature(used);
   out.warnings.push_back(
       absl::StrCat("temperature: ", asked, " was taken as ", used));

@@ -91,12 +91,12 @@ absl::StatusOr<std::vector<std::string>> ReadTexts(absl::string_view field,
 
 absl::StatusOr<std::vector<uint32_t>> ReadTokens(absl::string_view field,
                                                  const Json& json) {
-  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<uint32_t>::max();
   if (!json.is_array()) return FieldError(field, "must be a list of token ids");
   std::vector<uint32_t> tokens;
   tokens.reserve(json.size());
   for (const Json& item : json) {
-    const auto token = ReadInteger(field, item, 0, kMost);
+    const auto token = ReadInteger(field, item, 0, kMax);
     if (!token.ok()) return token.status();
     tokens.push_back(static_cast<uint32_t>(*token));
   }

@@ -61,10 +61,10 @@ class DeviceReader final : public MemoryReader {
  public:
   static absl::StatusOr<std::unique_ptr<MemoryReader>> Make(
       const std::string& name, int64_t bytes) {
-    constexpr int64_t kMostBytes = int64_t{1} << 30, kShare = 16, kUnit = 16;
+    constexpr int64_t kMaxBytes = int64_t{1} << 30, kShare = 16, kUnit = 16;
     ASSIGN_OR_RETURN(auto device, OpenComputeDevice(name));
     const int64_t size =
-        std::min({kMostBytes, device->info().free_bytes / kShare, bytes}) /
+        std::min({kMaxBytes, device->info().free_bytes / kShare, bytes}) /
         kUnit * kUnit;
     ASSIGN_OR_RETURN(auto memory, Array::Make(*device, size));
     ASSIGN_OR_RETURN(

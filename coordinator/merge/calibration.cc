@@ -8,8 +8,8 @@ namespace {
 
 constexpr double kSessionMemory = 128;  // observations
 constexpr double kPriorWeight = 8;      // weight of the prior, in expected hits
-constexpr double kLeast = 1e-6;         // probability
-constexpr double kMost = 0.98;
+constexpr double kMin = 1e-6;           // probability
+constexpr double kMax = 0.98;
 
 // Index of the first band whose upper edge is at least x.
 template <size_t kEdges>
@@ -22,7 +22,7 @@ int DepthBand(int32_t depth) { return Band<5>(depth, {1, 2, 3, 4, 6}); }
 int RankBand(int rank) { return Band<3>(rank, {1, 2, 4}); }
 int SureBand(double chance) { return Band<4>(chance, {0.1, 0.3, 0.6, 0.85}); }
 
-double Clamp(double chance) { return std::clamp(chance, kLeast, kMost); }
+double Clamp(double chance) { return std::clamp(chance, kMin, kMax); }
 
 }  // namespace
 

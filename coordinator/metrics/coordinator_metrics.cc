@@ -340,7 +340,7 @@ const SpecMetrics& CoordinatorMetrics::Spec(const std::string& strategy,
 
 prometheus::Gauge& CoordinatorMetrics::Balance(const std::string& drafters) {
   const bool is_new =
-      !balances_.contains(drafters) && balances_.size() < kMostSets;
+      !balances_.contains(drafters) && balances_.size() < kMaxSets;
   const std::string set =
       is_new || balances_.contains(drafters) ? drafters : "others";
   prometheus::Gauge*& gauge = balances_[set];

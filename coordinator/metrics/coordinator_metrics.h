@@ -148,7 +148,7 @@ class CoordinatorMetrics {
   const SpecMetrics& Spec(const std::string& strategy, const std::string& rule);
   void CountRequest(absl::StatusCode code, FinishReason reason);
   // Seconds that speculation won, compared with plain decoding, in rounds that
-  // asked these drafters; below 0: lost. Sets beyond the first kMostSets share
+  // asked these drafters; below 0: lost. Sets beyond the first kMaxSets share
   // one gauge.
   prometheus::Gauge& Balance(const std::string& drafters);
 
@@ -166,7 +166,7 @@ class CoordinatorMetrics {
 
  private:
   using Labels = std::map<std::string, std::string>;
-  static constexpr size_t kMostSets = 64;
+  static constexpr size_t kMaxSets = 64;
 
   std::unique_ptr<DrafterMetrics> MakeDrafter(const std::string& name);
   std::unique_ptr<SpecMetrics> MakeSpec(const std::string& strategy,

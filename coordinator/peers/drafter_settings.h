@@ -13,7 +13,7 @@ enum class DrafterRole {
 
 // An operator's settings of a drafter.
 struct DrafterSettings {
-  static constexpr double kLeastWeight = 0.01, kMostWeight = 100;
+  static constexpr double kMinWeight = 0.01, kMaxWeight = 100;
 
   DrafterRole role = DrafterRole::kActive;
   double weight = 1;  // of its tokens where nodes are chosen

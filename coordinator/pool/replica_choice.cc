@@ -38,7 +38,7 @@ size_t ChooseReplica(uint64_t session, absl::Span<const Replica> replicas) {
   int64_t total = 1;  // with this session
   for (const Replica& replica : replicas) total += replica.load;
   const auto most = static_cast<int64_t>(std::ceil(
-      kMostOverMean * static_cast<double>(total) / std::ssize(replicas)));
+      kMaxOverMean * static_cast<double>(total) / std::ssize(replicas)));
   size_t best = replicas.size();
   uint64_t best_rank = 0;
   for (size_t i = 0; i < replicas.size(); ++i) {

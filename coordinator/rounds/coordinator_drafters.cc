@@ -28,12 +28,12 @@ absl::StatusOr<DrafterSettings> Coordinator::Change(
   }
   const DrafterSettings before = (*peer)->settings.Get();
   const double weight = change.weight.value_or(before.weight);
-  if (!(weight >= DrafterSettings::kLeastWeight &&
-        weight <= DrafterSettings::kMostWeight)) {
+  if (!(weight >= DrafterSettings::kMinWeight &&
+        weight <= DrafterSettings::kMaxWeight)) {
     return FieldError(
         "weight",
-        absl::StrCat(weight, " is not in ", DrafterSettings::kLeastWeight,
-                     " .. ", DrafterSettings::kMostWeight));
+        absl::StrCat(weight, " is not in ", DrafterSettings::kMinWeight, " .. ",
+                     DrafterSettings::kMaxWeight));
   }
   (*peer)->settings.Set(
       {.role = change.role.value_or(before.role), .weight = weight});

@@ -11,7 +11,7 @@ namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
 // Drafters that are not there then are not waited for.
-constexpr int kMostPolls = 50;  // after the verifier was there
+constexpr int kMaxPolls = 50;  // after the verifier was there
 // Some dozen rounds: fewer where trees are good.
 constexpr int64_t kTokens = 24;
 constexpr float kTemperature = 1;
@@ -66,7 +66,7 @@ bool WarmUp::DraftersAreKnown() const {
 
 void WarmUp::Await(int attempt) {
   const bool connected = options_.verifier->info().has_value();
-  if (connected && (DraftersAreKnown() || attempt >= kMostPolls)) {
+  if (connected && (DraftersAreKnown() || attempt >= kMaxPolls)) {
     deadline_ = scope_.Now() + options_.limit;
     PlanSessions();
     Next();

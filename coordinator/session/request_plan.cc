@@ -19,7 +19,7 @@ constexpr char kAuto[] = "auto";
 // Default budgets: of a policy that cannot tell which nodes pay, and the
 // maximum for a policy that can.
 constexpr int64_t kFixedNodes = 15;  // and the root: a full tile of rows
-constexpr int64_t kMostNodesThatPay = 64;
+constexpr int64_t kMaxNodesThatPay = 64;
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -92,7 +92,7 @@ absl::Status PlanMaxTokens(const GenerationRequest& request,
 
 int64_t DefaultNodes(const RequestScope& scope, bool adaptive) {
   const int64_t nodes = scope.defaults.max_nodes.value_or(
-      adaptive ? kMostNodesThatPay : kFixedNodes);
+      adaptive ? kMaxNodesThatPay : kFixedNodes);
   return std::min(nodes, scope.verifier.max_tree_nodes);
 }
 
@@ -171,10 +171,10 @@ absl::Status CheckSharing(const GenerationRequest& request) {
                       absl::StrCat(request.cache_salt.size(), " bytes, limit ",
                                    kMaxCacheSaltBytes));
   }
-  if (std::abs(request.priority) > kMostPriority) {
-    return FieldError("priority",
-                      absl::StrCat(request.priority, " is not in ",
-                                   -kMostPriority, " .. ", kMostPriority));
+  if (std::abs(request.priority) > kMaxPriority) {
+    return FieldError(
+        "priority", absl::StrCat(request.priority, " is not in ", -kMaxPriority,
+                                 " .. ", kMaxPriority));
   }
   return absl::OkStatus();
 }

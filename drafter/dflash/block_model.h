@@ -70,7 +70,7 @@ class BlockModel {
     std::vector<SamplingParams> wanted = {};
   };
   // Candidates for each block's wanted positions, as CandidateHead gives them;
-  // on a device at most cuda::kMostRanked. INTERNAL: a logit is not finite.
+  // on a device at most cuda::kMaxRanked. INTERNAL: a logit is not finite.
   // UNAVAILABLE: the device failed. RESOURCE_EXHAUSTED: as of Extend.
   virtual absl::StatusOr<std::vector<std::vector<std::vector<Candidate>>>>
   Predict(absl::Span<const Block> blocks, int64_t width) = 0;

@@ -132,7 +132,7 @@ absl::Status CudaDflashModel::PredictSome(absl::Span<const Block>& blocks,
     const Block& block = blocks[count];
     ESPALIER_CHECK(std::ssize(block.wanted) < size);
     if (std::ssize(queries) + std::ssize(block.wanted) >
-        CudaCandidates::kMostQueries) {
+        CudaCandidates::kMaxQueries) {
       break;
     }
     std::vector<TokenId> tokens(size, config().mask_token);

@@ -83,7 +83,7 @@ class PagedBlockModel : public BlockModel {
 
   absl::Status Extend(absl::Span<const NewRows> rows) final {
     std::vector<Piece> pieces;
-    int64_t free = kMostPassRows;
+    int64_t free = kMaxPassRows;
     for (const NewRows& part : rows) {
       // The piece moves the context's end.
       const int64_t count = CountOf(part);
@@ -96,7 +96,7 @@ class PagedBlockModel : public BlockModel {
         if (free == 0) {
           RETURN_IF_ERROR(ExtendAndKeep(pieces));
           pieces.clear();
-          free = kMostPassRows;
+          free = kMaxPassRows;
         }
       }
     }
@@ -116,7 +116,7 @@ class PagedBlockModel : public BlockModel {
     int64_t first = 0;
     int64_t count = 0;
   };
-  static constexpr int64_t kMostPassRows = 256;  // of contexts
+  static constexpr int64_t kMaxPassRows = 256;  // of contexts
 
   State& Get(Context context) {
     const auto found = contexts_.find(context);

@@ -178,7 +178,7 @@ void DraftEngine::NoteTime(absl::Span<const Work> batch,
     penalty_ /= 2;
     if (elsewhere_ > penalty_) elsewhere_ = penalty_;
   } else {
-    penalty_ = std::clamp(2 * penalty_, kFewElsewhere, kMostElsewhere);
+    penalty_ = std::clamp(2 * penalty_, kFewElsewhere, kMaxElsewhere);
     elsewhere_ = penalty_;
   }
 }

@@ -77,7 +77,7 @@ class DraftEngine final : public DraftEndpoint {
     bool is_lookahead() const { return !request.lookahead.empty(); }
   };
   // How many requests go to the executor after a slow one: at first, at most.
-  static constexpr int64_t kFewElsewhere = 8, kMostElsewhere = 4096;
+  static constexpr int64_t kFewElsewhere = 8, kMaxElsewhere = 4096;
 
   std::vector<Work> TakeOut(std::function<bool(const Work&)> is_out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

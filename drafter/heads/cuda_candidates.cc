@@ -39,7 +39,7 @@ absl::Status CudaCandidates::Describe(
     absl::Span<const CandidateHead::Query> queries, int64_t width,
     Mailbox& requests, Mailbox& answers) {
   const int64_t rows = std::ssize(queries);
-  ESPALIER_CHECK(0 < rows && rows <= kMostQueries);
+  ESPALIER_CHECK(0 < rows && rows <= kMaxQueries);
   std::vector<cuda::DrawRow> noise;
   for (const CandidateHead::Query& query : queries) {
     noise.push_back(NoiseOf(query));
@@ -49,14 +49,14 @@ absl::Status CudaCandidates::Describe(
                   [](const auto& query) { return query.sampling.greedy(); });
   const int64_t size = cuda::PaddedRows(static_cast<int>(rows)) * stride_;
   RETURN_IF_ERROR(GrowArray(device_, size, logits_));
-  RETURN_IF_ERROR(GrowArray(device_, rows * cuda::kMostRankParts, parts_));
+  RETURN_IF_ERROR(GrowArray(device_, rows * cuda::kMaxRankParts, parts_));
   noise_ = nullptr;
   if (!is_greedy) {
     RETURN_IF_ERROR(GrowArray(device_, size, scores_));
     ASSIGN_OR_RETURN(noise_, requests.Put(noise));
   }
   top_k_ = static_cast<int>(
-      std::min<int64_t>({width, vocabulary_.size(), cuda::kMostRanked}));
+      std::min<int64_t>({width, vocabulary_.size(), cuda::kMaxRanked}));
   ASSIGN_OR_RETURN(results_, answers.Reserve<cuda::RankResult>(rows));
   ASSIGN_OR_RETURN(top_, answers.Reserve<cuda::LogitOfToken>(rows * top_k_));
   block_ = {.logits = logits_.data(),

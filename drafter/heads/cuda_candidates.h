@@ -22,14 +22,14 @@ namespace espalier::drafter {
 // float32 there, so near ties may fall otherwise. One thread.
 class CudaCandidates {
  public:
-  static constexpr int64_t kMostQueries = 256;  // of a ranking
+  static constexpr int64_t kMaxQueries = 256;  // of a ranking
 
   // stride: of a row of logits. `device` must outlive this object.
   // RESOURCE_EXHAUSTED: no room on the device.
   static absl::StatusOr<std::unique_ptr<CudaCandidates>> Make(
       DraftVocabulary vocabulary, int64_t stride, cuda::ComputeDevice& device);
 
-  // Announces a ranking of the `width` (at most cuda::kMostRanked) best tokens
+  // Announces a ranking of the `width` (at most cuda::kMaxRanked) best tokens
   // of each query: what the device is told goes into one mailbox, what it
   // answers into the other. RESOURCE_EXHAUSTED: no room on the device.
   absl::Status Describe(absl::Span<const CandidateHead::Query> queries,

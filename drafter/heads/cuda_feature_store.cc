@@ -60,11 +60,11 @@ CudaFeatureStore::Held& CudaFeatureStore::Extend(SequenceId id,
 // Makes room for further positions: a larger array takes what is held, at its
 // front.
 absl::Status CudaFeatureStore::MakeRoom(int64_t positions, Held& held) {
-  constexpr int64_t kLeast = 64;
+  constexpr int64_t kMin = 64;
   const int64_t width = contract_.width(), size = held.range.size();
   const int64_t needed = held.skipped + size + positions;
   if (needed * width <= held.rows.size()) return absl::OkStatus();
-  const int64_t room = std::max(kLeast, 2 * (size + positions));
+  const int64_t room = std::max(kMin, 2 * (size + positions));
   ASSIGN_OR_RETURN(auto larger, DeviceRows::Make(device_, room * width));
   device_.Copy(larger.data(), held.rows.data() + held.skipped * width,
                size * width * static_cast<int64_t>(sizeof(cuda::bf16_t)));

@@ -33,9 +33,9 @@ class CudaOutputRows {
 
  private:
   absl::Status Grow() {
-    constexpr int64_t kLeast = 256;
+    constexpr int64_t kMin = 256;
     const int64_t old_rows = rows_.size() / columns_;
-    const int64_t new_rows = std::max(kLeast, 2 * old_rows);
+    const int64_t new_rows = std::max(kMin, 2 * old_rows);
     ASSIGN_OR_RETURN(auto larger, cuda::DeviceArray<float>::Make(
                                       device_, new_rows * columns_));
     device_.Copy(larger.data(), rows_.data(),

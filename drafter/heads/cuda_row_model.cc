@@ -171,7 +171,7 @@ absl::StatusOr<std::vector<std::vector<Candidate>>> CudaRowModel::Rank(
   std::vector<std::vector<Candidate>> ranked;
   while (!queries.empty()) {
     const size_t count =
-        std::min<size_t>(queries.size(), CudaCandidates::kMostQueries);
+        std::min<size_t>(queries.size(), CudaCandidates::kMaxQueries);
     ASSIGN_OR_RETURN(std::vector<std::vector<Candidate>> some,
                      RankSome(queries.first(count), width));
     std::move(some.begin(), some.end(), std::back_inserter(ranked));

@@ -84,7 +84,7 @@ class RowModel {
     int64_t position = 0;  // of that token
   };
   // Returns the `width` likeliest tokens after each row, as CandidateHead gives
-  // them; on a device at most cuda::kMostRanked. INTERNAL: a logit is not
+  // them; on a device at most cuda::kMaxRanked. INTERNAL: a logit is not
   // finite. UNAVAILABLE: the device failed. RESOURCE_EXHAUSTED: as of Append.
   virtual absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
       absl::Span<const Query> queries, int64_t width) = 0;

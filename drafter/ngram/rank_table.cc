@@ -11,8 +11,8 @@ namespace {
 
 // The bytes of a row in the table, beside its entries.
 constexpr int64_t kRowBytes = 64;
-constexpr size_t kMostEntries = kMaxRanksTop;
-constexpr float kLeastChance = 1e-6f;
+constexpr size_t kMaxEntries = kMaxRanksTop;
+constexpr float kMinChance = 1e-6f;
 constexpr uint64_t kNoToken = 0xffffffff;
 
 uint64_t KeyOf(TokenId previous, TokenId last) {
@@ -109,16 +109,16 @@ void RankTable::Average(absl::Span<const Entry> seen, Row& row) {
   for (; held != row.entries.end(); ++held) {
     mean.push_back({held->token, (1 - weight) * held->chance});
   }
-  std::erase_if(mean, [](const Entry& e) { return e.chance < kLeastChance; });
-  if (mean.size() > kMostEntries) {
+  std::erase_if(mean, [](const Entry& e) { return e.chance < kMinChance; });
+  if (mean.size() > kMaxEntries) {
     std::vector<Entry> likeliest = mean;
-    const auto last = likeliest.begin() + (kMostEntries - 1);
+    const auto last = likeliest.begin() + (kMaxEntries - 1);
     std::nth_element(
         likeliest.begin(), last, likeliest.end(),
         [](const Entry& a, const Entry& b) { return a.chance > b.chance; });
     const float least = last->chance;
     std::erase_if(mean, [&](const Entry& e) { return e.chance < least; });
-    if (mean.size() > kMostEntries) mean.resize(kMostEntries);
+    if (mean.size() > kMaxEntries) mean.resize(kMaxEntries);
   }
   row.entries.assign(mean.begin(), mean.end());
   row.entries.shrink_to_fit();

@@ -42,7 +42,7 @@ struct SuffixOptions {
 // to shorter ones, until these have next to no weight.
 class LongestFirst {
  public:
-  bool has_weight_left() const { return left_ > kLeastWeight; }
+  bool has_weight_left() const { return left_ > kMinWeight; }
 
   void Add(absl::Span<const SuccessorCount> successors) {
     double total = 0;
@@ -64,7 +64,7 @@ class LongestFirst {
   }
 
  private:
-  static constexpr double kLeastWeight = 0.02;
+  static constexpr double kMinWeight = 0.02;
   double left_ = 1;
   absl::flat_hash_map<TokenId, double> chances_;
 };

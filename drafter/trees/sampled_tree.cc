@@ -195,7 +195,7 @@ TokenTree BuildSampledTree(const SequenceView& view, const SampledShape& shape,
 }
 
 SampledShape ReadSampledShape(OptionReader& reader) {
-  constexpr int64_t kMostBranches = 64;
+  constexpr int64_t kMaxBranches = 64;
   static const std::map<std::string, DrawScheme> kSchemes = {
       {"sampled", DrawScheme::kIndependent},
       {"greedy+1", DrawScheme::kGreedyPlusOne},
@@ -217,7 +217,7 @@ SampledShape ReadSampledShape(OptionReader& reader) {
   shape.noise_key = key == 0 ? RandomKey() : static_cast<uint64_t>(key);
   for (const auto& part : absl::StrSplit(branches, ',')) {
     int64_t count = 0;
-    if (!absl::SimpleAtoi(part, &count) || count < 1 || count > kMostBranches) {
+    if (!absl::SimpleAtoi(part, &count) || count < 1 || count > kMaxBranches) {
       reader.Fail("branches", "must be numbers of 1 .. 64, as 4,2,1");
       break;
     }

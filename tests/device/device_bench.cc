@@ -151,7 +151,7 @@ class Bench {
   // Seconds of one of many that are queued, the median of several times.
   // `queue` is told how often it was called.
   double Time(const std::function<void(int)>& queue) {
-    constexpr double kLeast = 0.02;
+    constexpr double kMin = 0.02;
     int calls = 0;
     const auto run = [&](int count) {
       const absl::Time start = absl::Now();
@@ -160,7 +160,7 @@ class Bench {
       return absl::ToDoubleSeconds(absl::Now() - start) / count;
     };
     const double first = std::min(run(1), run(1));
-    const int count = static_cast<int>(std::clamp(kLeast / first, 1.0, 1000.0));
+    const int count = static_cast<int>(std::clamp(kMin / first, 1.0, 1000.0));
     std::vector<double> times;
     for (int i = 0; i < sizes_.repeats; ++i) times.push_back(run(count));
     std::nth_element(times.begin(), times.begin() + std::ssize(times) / 2,
@@ -384,7 +384,7 @@ class Bench {
   void TimeRank(LogitBlock block, int rows) {
     const int top_k = std::min(64, block.vocab);
     block.rows = std::min(rows, block.rows);
-    const auto parts = New<RankPart>(rows * kMostRankParts);
+    const auto parts = New<RankPart>(rows * kMaxRankParts);
     const auto results = New<RankResult>(rows);
     const auto top = New<LogitOfToken>(rows * top_k);
     const double seconds = Time([&](int) {

@@ -35,7 +35,7 @@ namespace {
 
 using cuda::DeviceArray;
 
-constexpr int kMostRows = cuda::MostTreeRows(/*head_dim=*/128);
+constexpr int kMaxRows = cuda::MostTreeRows(/*head_dim=*/128);
 
 struct Flags {
   std::string shape, device = "cuda", json;
@@ -64,7 +64,7 @@ absl::StatusOr<Network> Load(const Flags& flags) {
   ASSIGN_OR_RETURN(network.weights,
                    LoadCudaWeights(network.config, files, *network.device, pool,
                                    CudaWeightType::kBf16));
-  const int64_t tokens = flags.context + kMostRows;
+  const int64_t tokens = flags.context + kMaxRows;
   ASSIGN_OR_RETURN(
       network.store,
       CudaKvStore::Make(network.config,
@@ -107,7 +107,7 @@ class Way {
   static absl::StatusOr<std::unique_ptr<Way>> Make(const Network& network,
                                                    bool has_graphs) {
     ASSIGN_OR_RETURN(auto angles,
-                     MakeCudaAngles(network.config, network.context + kMostRows,
+                     MakeCudaAngles(network.config, network.context + kMaxRows,
                                     *network.device));
     return std::make_unique<Way>(network, std::move(angles), has_graphs);
   }
@@ -245,7 +245,7 @@ int Main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     int rows = 0;
-    if (absl::SimpleAtoi(arg, &rows) && rows >= 1 && rows <= kMostRows) {
+    if (absl::SimpleAtoi(arg, &rows) && rows >= 1 && rows <= kMaxRows) {
       flags.rows.push_back(rows);
     } else if (arg == "--shape" && i + 1 < argc) {
       flags.shape = argv[++i];

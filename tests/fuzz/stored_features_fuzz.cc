@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kRowBytes = 64;
 // Both bytes are equal, as an offset may be odd.
 constexpr uint16_t kNumber = 0x0101;
-constexpr int64_t kMostRows = 1000;  // as the committed tokens limit them
+constexpr int64_t kMaxRows = 1000;  // as the committed tokens limit them
 // Stand in for those of the ring, which differ in each run.
 constexpr uint64_t kId = 7;
 constexpr char kHandle[] = "handle";
@@ -37,7 +37,7 @@ bool Read(const StoredFeatures& stored, const FeatureRing& ring) {
   ESPALIER_CHECK(stored.ring.id == ring.info().id);
   ESPALIER_CHECK(stored.ring.data_bytes == ring.info().data_bytes);
   const int64_t rows = stored.end_position() - stored.first_position();
-  if (rows > kMostRows) return false;
+  if (rows > kMaxRows) return false;
   auto to = cuda::DeviceArray<cuda::bf16_t>::Make(device, rows * kRowBytes / 2);
   const auto first = reader.Read(stored.segments, kRowBytes, to->data());
   ESPALIER_CHECK(first.ok());

@@ -29,7 +29,7 @@ constexpr double kLargestStep = 0.69315;  // log 2
 constexpr double kLargestSurprise = 1.5;
 constexpr double kWellKnown = 0.08;  // standard deviation
 // Least time of a point; the clock may be too coarse for a toy model.
-constexpr double kLeastSeconds = 1e-6;
+constexpr double kMinSeconds = 1e-6;
 
 double Covariance(const Variances& variances, const PassCost& a,
                   const PassCost& b) {
@@ -40,7 +40,7 @@ double Covariance(const Variances& variances, const PassCost& a,
 }
 
 double LogSeconds(absl::Duration time) {
-  return std::log(std::max(absl::ToDoubleSeconds(time), kLeastSeconds));
+  return std::log(std::max(absl::ToDoubleSeconds(time), kMinSeconds));
 }
 
 // A run of points that are averaged.
@@ -153,7 +153,7 @@ void CostTable::Publish() {
   size_t point = 0;
   for (const Level& level : levels) {
     const absl::Duration time = absl::Nanoseconds(
-        std::llround(1e9 * std::max(std::exp(level.mean), kLeastSeconds)));
+        std::llround(1e9 * std::max(std::exp(level.mean), kMinSeconds)));
     for (size_t i = 0; i < level.count; ++i) points_[point++].time = time;
   }
 }

@@ -9,7 +9,7 @@ namespace {
 
 // Terms of a flow's sum: about the cost of other steps for a node, and enough
 // for three draws from a distribution of 20 tokens.
-constexpr int64_t kMostTerms = 10000;
+constexpr int64_t kMaxTerms = 10000;
 
 class DistinctStep final : public SingleStep {
  public:
@@ -44,7 +44,7 @@ class DistinctStep final : public SingleStep {
     const int64_t size = std::ssize(input.distribution);
     int64_t tested = 1;
     for (int64_t terms = size * size;
-         tested < std::ssize(input.draws) && terms <= kMostTerms;
+         tested < std::ssize(input.draws) && terms <= kMaxTerms;
          terms *= size) {
       ++tested;
     }

@@ -12,7 +12,7 @@ constexpr size_t kCharactersPerUnit = 16;  // 64 bytes
 constexpr int64_t kUnitsPerValue = 4;      // about 256 bytes
 constexpr int64_t kUnitsPerLookAtTheClock = 1024;
 // A length that was computed may be larger than any text.
-constexpr size_t kMostUnits = size_t{1} << 40;
+constexpr size_t kMaxUnits = size_t{1} << 40;
 
 double ProcessorSeconds() {
   timespec now;
@@ -38,13 +38,13 @@ void Budget::Spend(int64_t units) {
 
 void Budget::SpendCharacters(size_t count) {
   Spend(static_cast<int64_t>(
-      std::min(count / kCharactersPerUnit + 1, kMostUnits)));
+      std::min(count / kCharactersPerUnit + 1, kMaxUnits)));
 }
 
 void Budget::SpendValue() { Spend(kUnitsPerValue); }
 
 void Budget::SpendValues(size_t count) {
-  Spend(kUnitsPerValue * static_cast<int64_t>(std::min(count, kMostUnits)));
+  Spend(kUnitsPerValue * static_cast<int64_t>(std::min(count, kMaxUnits)));
 }
 
 Step::Step(Budget& budget) : budget_(budget) {

@@ -52,13 +52,13 @@ void AppendMapped(Mapping mapping, char32_t marked, Characters& out) {
     out.push_back(changes ? marked ^ 0x20 : marked);
     return;
   }
-  constexpr int32_t kMost = 16;
+  constexpr int32_t kMax = 16;
   UChar from[2];
-  UChar to[kMost];
+  UChar to[kMax];
   int32_t size = 0;
   U16_APPEND_UNSAFE(from, size, c);
-  const int32_t mapped = MapCharacter(mapping, from, size, to, kMost);
-  for (int32_t at = 0; at < mapped && at < kMost;) {
+  const int32_t mapped = MapCharacter(mapping, from, size, to, kMax);
+  for (int32_t at = 0; at < mapped && at < kMax;) {
     UChar32 one;
     U16_NEXT(to, at, mapped, one);
     out.push_back(Marked(static_cast<char32_t>(one), marked));

@@ -58,8 +58,8 @@ Value Repeat(Interpreter& interpreter, const Value& value, Int times) {
   const size_t size =
       value.IsText() ? value.characters().size() : value.items().size();
   if (times < 0 || size == 0) times = 0;
-  constexpr Int kMost = Int{1} << 40;
-  const auto count = static_cast<size_t>(std::min(times, kMost));
+  constexpr Int kMax = Int{1} << 40;
+  const auto count = static_cast<size_t>(std::min(times, kMax));
   Budget& budget = interpreter.budget();
   if (value.IsText()) {
     budget.SpendCharacters(size * count);

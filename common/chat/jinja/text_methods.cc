@@ -277,8 +277,8 @@ Value Partition(Interpreter& in, const Value& self, CallArguments given) {
 size_t Missing(Interpreter& in, const Characters& text, Int width) {
   const Int missing = width - static_cast<Int>(text.size());
   if (missing <= 0) return 0;
-  constexpr Int kMost = Int{1} << 40;
-  const auto count = static_cast<size_t>(std::min(missing, kMost));
+  constexpr Int kMax = Int{1} << 40;
+  const auto count = static_cast<size_t>(std::min(missing, kMax));
   in.budget().SpendCharacters(count);
   return count;
 }

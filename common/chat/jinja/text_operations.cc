@@ -155,9 +155,9 @@ Characters Center(Interpreter& interpreter, CharactersView text, Int width,
   if (width <= size) return Characters(text);
   const Int missing = width - size;
   const Int left = missing / 2 + (missing & width & 1);
-  constexpr Int kMost = Int{1} << 40;
+  constexpr Int kMax = Int{1} << 40;
   interpreter.budget().SpendCharacters(
-      static_cast<size_t>(std::min(width, kMost)));
+      static_cast<size_t>(std::min(width, kMax)));
   Characters out(static_cast<size_t>(left), fill);
   out.append(text);
   out.append(static_cast<size_t>(missing - left), fill);

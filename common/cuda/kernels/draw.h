@@ -9,7 +9,7 @@ namespace {
 
 inline constexpr int kDrawThreads = 256, kDrawWarps = kDrawThreads / 32;
 inline constexpr int kTokensOfThread = kDrawChunkTokens / kDrawThreads;
-static_assert(kMostTokens / kDrawChunkTokens <= kDrawThreads);
+static_assert(kMaxTokens / kDrawChunkTokens <= kDrawThreads);
 
 inline int DrawChunks(int vocab) {
   return (vocab + kDrawChunkTokens - 1) / kDrawChunkTokens;
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kDrawThreads)
   int at = until - own;
   for (int i = 0; i < kTokensOfThread; ++i) {
     if (!contends(i)) continue;
-    if (at < kMostContenders) {
+    if (at < kMaxContenders) {
       chunk.scores[at] = tokens.scores[i];
       chunk.of_chunk.contender[at] = {tokens.first + i, tokens.logits[i]};
     }
@@ -145,19 +145,19 @@ __global__ void __launch_bounds__(kDrawThreads)
   const int found =
       is_there && chunk->best >= least ? chunk->of_chunk.contenders : 0;
   int own = 0;
-  for (int i = 0; i < found && i < kMostContenders; ++i) {
+  for (int i = 0; i < found && i < kMaxContenders; ++i) {
     if (chunk->scores[i] >= least) ++own;
   }
   // Contenders that are not listed may be as near.
-  if (found > kMostContenders) own = kMostContenders + 1;
+  if (found > kMaxContenders) own = kMaxContenders + 1;
   const int until = BlockScan<kDrawThreads>(own, int_scratch);
 
   DrawResult& result = args.results[index];
   int at = until - own, is_doubtful = 0;
-  for (int i = 0; i < found && i < kMostContenders; ++i) {
+  for (int i = 0; i < found && i < kMaxContenders; ++i) {
     if (chunk->scores[i] < least) continue;
     const LogitOfToken contender = chunk->of_chunk.contender[i];
-    if (at < kMostContenders) result.contender[at] = contender;
+    if (at < kMaxContenders) result.contender[at] = contender;
     if (args.filters != nullptr &&
         RankByWeight(args.filters[index], row, contender.token,
                      contender.logit) < args.filters[index].sure) {

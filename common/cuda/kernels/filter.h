@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kRowThreads)
   if (row.top_k > 0 && row.top_k < vocab) {
     filter.lowest = selector.Select(row.top_k, [](float) { return mass_t{1}; });
   }
-  const TokenRank least = RankOf(row.least_weight, kMostTokens - 1);
+  const TokenRank least = RankOf(row.least_weight, kMaxTokens - 1);
   if (filter.lowest < least) filter.lowest = least;
   filter.sure = filter.lowest;
   if (row.top_p < 1) {

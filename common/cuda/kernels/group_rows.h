@@ -8,7 +8,7 @@
 namespace espalier::cuda {
 namespace {
 
-inline constexpr int kGroupThreads = kMostExperts;
+inline constexpr int kGroupThreads = kMaxExperts;
 
 // One block, a thread for each expert: a counting sort, in which each thread
 // reads all choices and takes those of its expert.

@@ -17,12 +17,11 @@ struct ProductRing {
   static constexpr int kWeightTile = kWeightBytes;
   static constexpr int kRowTileBytes = kRows * kTileRowBytes;
   static constexpr int kStageBytes = kGroups * kWeightTile + kRowTileBytes;
-  static constexpr int kMostShared = 227 << 10;
+  static constexpr int kMaxShared = 227 << 10;
   static constexpr int kWantedStages = 8 * kWeightTileBytes / kWeightTile;
-  static constexpr int kStages =
-      kMostShared / (kStageBytes + 16) < kWantedStages
-          ? kMostShared / (kStageBytes + 16)
-          : kWantedStages;
+  static constexpr int kStages = kMaxShared / (kStageBytes + 16) < kWantedStages
+                                     ? kMaxShared / (kStageBytes + 16)
+                                     : kWantedStages;
   static constexpr int kSharedBytes = kStages * (kStageBytes + 16);
   static constexpr int kThreads = kGroups * 128 + 32;
 

@@ -6,13 +6,13 @@
 namespace espalier::cuda {
 namespace {
 
-inline constexpr int kMostCandidates = kRowThreads;
-static_assert(kMostRanked <= kMostCandidates);
+inline constexpr int kMaxCandidates = kRowThreads;
+static_assert(kMaxRanked <= kMaxCandidates);
 
 struct RankMemory {
   SelectMemory select;
-  TokenRank ranks[kMostCandidates];
-  LogitOfToken tokens[kMostCandidates];
+  TokenRank ranks[kMaxCandidates];
+  LogitOfToken tokens[kMaxCandidates];
   unsigned found;  // may be more than are listed
 };
 
@@ -45,7 +45,7 @@ DEVICE void ListTokens(const RankedTokens& tokens, RankMemory* shared,
   ForTokens(tokens.scores, tokens.count, [&](int i, float score) {
     if (!is_listed(i, score)) return;
     const unsigned at = atomicAdd(&shared->found, 1u);
-    if (at >= kMostCandidates) return;
+    if (at >= kMaxCandidates) return;
     shared->ranks[at] = RankOf(score, tokens.first + i);
     shared->tokens[at] = {tokens.first + i, tokens.logits[i]};
   });
@@ -55,7 +55,7 @@ DEVICE void ListTokens(const RankedTokens& tokens, RankMemory* shared,
 // A thread for each token of the list.
 DEVICE void WriteBest(const RankMemory& shared, int top_k, RankPart& part) {
   const unsigned found =
-      shared.found < kMostCandidates ? shared.found : kMostCandidates;
+      shared.found < kMaxCandidates ? shared.found : kMaxCandidates;
   const unsigned i = threadIdx.x;
   if (i >= found && i < static_cast<unsigned>(top_k)) part.ranks[i] = 0;
   if (i >= found) return;
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kRowThreads, 1)
   ListTokens(tokens, shared, [&](int, float score) {
     return selector.CoarseDigit(score) >= least;
   });
-  if (shared->found > kMostCandidates) {
+  if (shared->found > kMaxCandidates) {
     const TokenRank lowest =
         selector.Select(args.top_k, [](float) { return mass_t{1}; });
     ListTokens(tokens, shared,
@@ -144,7 +144,7 @@ DEVICE void WriteTop(const RankArgs& args, const RankedTokens& tokens,
 
 struct MergeMemory {
   mass_t scratch[kRowWarps];
-  TokenRank ranks[kMostRankParts * kMostRanked];
+  TokenRank ranks[kMaxRankParts * kMaxRanked];
 };
 
 // Grid: parts, rows. Shared memory: MergeMemory.

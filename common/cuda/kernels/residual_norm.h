@@ -52,7 +52,7 @@ DEVICE void LoadAdded(const ResidualNormArgs& args, int64_t row, float* sums,
 
 // Grid: rows. Threads: NormThreads. Shared memory: two sums for each warp.
 template <int kQuads>
-__global__ void __launch_bounds__(kMostNormThreads, 1)
+__global__ void __launch_bounds__(kMaxNormThreads, 1)
     ResidualNorm(const __grid_constant__ ResidualNormArgs args) {
   SHARED_MEMORY(shared);
   DependentsMayLaunch();

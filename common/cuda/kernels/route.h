@@ -12,9 +12,9 @@ inline constexpr int kRouteWarps = 8;
 
 // What a block knows of its row, in shared memory.
 struct RouteMemory {
-  float logits[kMostExperts];
-  float masses[kMostExperts];  // e^(logit - the largest)
-  int order[kMostExperts];     // the chosen experts
+  float logits[kMaxExperts];
+  float masses[kMaxExperts];  // e^(logit - the largest)
+  int order[kMaxExperts];     // the chosen experts
 };
 
 // A lane's part of a product follows from the row's size alone, so the bits of

@@ -12,13 +12,13 @@ namespace {
 // way at once, and the block needs no room beside the product's before it.
 using Quad = Vector<float, 4>;
 
-inline constexpr int kMostNormThreads = 1024;
+inline constexpr int kMaxNormThreads = 1024;
 // A thread has 1, 2, 4 or 8 quads.
-static_assert(kMostNormColumns == 8 * 4 * kMostNormThreads);
+static_assert(kMaxNormColumns == 8 * 4 * kMaxNormThreads);
 
 ESPALIER_HOST_DEVICE constexpr int NormThreads(int columns) {
   const int warps = (columns + 127) / 128;
-  return warps < kMostNormThreads / 32 ? warps * 32 : kMostNormThreads;
+  return warps < kMaxNormThreads / 32 ? warps * 32 : kMaxNormThreads;
 }
 constexpr int NormQuads(int columns) {
   int quads = 1;

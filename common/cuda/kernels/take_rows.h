@@ -38,7 +38,7 @@ DEVICE void WriteTaken(const TakeRowsArgs& args, int row, int64_t to_row, int i,
 
 // Grid: rows. Threads: NormThreads. Shared memory: a sum for each warp.
 template <int kQuads>
-__global__ void __launch_bounds__(kMostNormThreads, 1)
+__global__ void __launch_bounds__(kMaxNormThreads, 1)
     TakeRows(const __grid_constant__ TakeRowsArgs args) {
   SHARED_MEMORY(shared);
   DependentsMayLaunch();

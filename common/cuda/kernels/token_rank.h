@@ -14,8 +14,8 @@ DEVICE TokenRank RankOf(float score, int token) {
   // -0 is 0.
   const uint32_t bits = score == 0 ? 0 : BitsOf(score);
   const uint32_t ascending = bits & 0x80000000 ? ~bits : bits | 0x80000000;
-  return uint64_t{ascending} * kMostTokens +
-         static_cast<uint32_t>(kMostTokens - 1 - token);
+  return uint64_t{ascending} * kMaxTokens +
+         static_cast<uint32_t>(kMaxTokens - 1 - token);
 }
 
 // Returns whether an ascending list has a token.
@@ -173,7 +173,7 @@ class RankSelector {
  private:
   static constexpr int kDigitBits = 10, kFirstShift = 40;
   static_assert(1 << kDigitBits == kRowThreads);
-  static_assert(kMostTokens == 1 << (kFirstShift + kDigitBits - 32));
+  static_assert(kMaxTokens == 1 << (kFirstShift + kDigitBits - 32));
 
   DEVICE void ClearHistogram() const {
     shared_->histogram[threadIdx.x] = 0;

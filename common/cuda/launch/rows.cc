@@ -31,7 +31,7 @@ void WithQuads(int columns, Act act) {
     case 8:
       return act(std::integral_constant<int, 8>());
     default:
-      std::abort();  // more than kMostNormColumns
+      std::abort();  // more than kMaxNormColumns
   }
 }
 

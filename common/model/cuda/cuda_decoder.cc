@@ -64,9 +64,9 @@ absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
   ASSIGN_OR_RETURN(on_device_.rotated_rows, requests.Put(pass.rotated_rows));
   ASSIGN_OR_RETURN(on_device_.sequences, requests.Put(pass.sequences));
   ASSIGN_OR_RETURN(on_device_.tree_items, requests.Put(pass.tree_items));
-  constexpr size_t kLeastPages = 256;
+  constexpr size_t kMinPages = 256;
   const size_t most_pages =
-      std::bit_ceil(std::max(kLeastPages, pass.page_tables[0].size()));
+      std::bit_ceil(std::max(kMinPages, pass.page_tables[0].size()));
   std::vector<int32_t> tables;
   for (const std::vector<int32_t>& table : pass.page_tables) {
     tables.insert(tables.end(), table.begin(), table.end());

@@ -382,7 +382,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   for (int rows = cuda::RowBlock(1); rows <= info.max_rows;
        rows = cuda::RowBlock(rows + 1)) {
     info.row_edges.push_back(rows);
-    if (rows == cuda::kMostRowsOfBlock) break;
+    if (rows == cuda::kMaxRowsOfBlock) break;
   }
   ASSIGN_OR_RETURN(auto angles,
                    MakeCudaAngles(config, info.max_context, *device));

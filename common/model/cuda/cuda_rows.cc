@@ -199,14 +199,14 @@ absl::Status CudaRows::AddFilteredDraws(const FilteredDrawRequest& request,
 absl::Status CudaRows::AddRanks(const RankRequest& request, const Post& post,
                                 Queued& part) {
   part.top_k = std::min<int64_t>(request.top_k, vocab_);
-  if (part.top_k > cuda::kMostRanked) return absl::OkStatus();  // from the row
+  if (part.top_k > cuda::kMaxRanked) return absl::OkStatus();  // from the row
   ASSIGN_OR_RETURN(const auto ranked,
                    post.answers.Reserve<cuda::RankResult>(part.logits.rows));
   ASSIGN_OR_RETURN(const auto top, post.answers.Reserve<cuda::LogitOfToken>(
                                        part.logits.rows * part.top_k));
   ASSIGN_OR_RETURN(part.rank_parts,
                    DeviceArray<cuda::RankPart>::Make(
-                       *device_, part.logits.rows * cuda::kMostRankParts));
+                       *device_, part.logits.rows * cuda::kMaxRankParts));
   part.coming.ranked = ranked.here;
   part.coming.top = top.here;
   part.launches.push_back(cuda::RankArgs{.logits = part.logits,
@@ -299,7 +299,7 @@ absl::StatusOr<SampledToken> CudaRows::Finish(int64_t row,
   const Place& place = At(row);
   const cuda::DrawResult& result = place.part->sampled[place.row];
   RETURN_IF_ERROR(CheckBad(row, result.bad_token));
-  if (result.contenders <= cuda::kMostContenders) {
+  if (result.contenders <= cuda::kMaxContenders) {
     return DrawAmong(result, request, position);
   }
   const cuda::DrawRow& draw = place.part->draw_rows[place.row];
@@ -329,7 +329,7 @@ absl::StatusOr<std::optional<SampledToken>> CudaRows::DrawFiltered(
                  place.part->positions[place.row] == position);
   const cuda::DrawResult& result = place.part->sampled[place.row];
   RETURN_IF_ERROR(CheckBad(row, result.bad_token));
-  if (result.contenders > cuda::kMostContenders || result.is_doubtful != 0) {
+  if (result.contenders > cuda::kMaxContenders || result.is_doubtful != 0) {
     return std::nullopt;
   }
   return DrawAmong(result, request.draw, position);

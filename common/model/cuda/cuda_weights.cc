@@ -130,7 +130,7 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
   RETURN_IF_ERROR(need(config.num_heads <= 8 * config.num_kv_heads,
                        "at most 8 heads to a K/V head"));
   RETURN_IF_ERROR(need(config.hidden_size % 64 == 0, "hidden_size % 64 == 0"));
-  RETURN_IF_ERROR(need(config.hidden_size <= cuda::kMostNormColumns,
+  RETURN_IF_ERROR(need(config.hidden_size <= cuda::kMaxNormColumns,
                        "hidden_size of at most 32768"));
   for (const LayerShape& each : config.layers) {
     RETURN_IF_ERROR(need(!each.is_dense() || each.ffn_size % 64 == 0,
@@ -138,9 +138,9 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
     RETURN_IF_ERROR(need(each.experts.ffn_size % 64 == 0,
                          "moe_intermediate_size % 64 == 0"));
     RETURN_IF_ERROR(
-        need(each.experts.count <= cuda::kMostExperts, "at most 512 experts"));
+        need(each.experts.count <= cuda::kMaxExperts, "at most 512 experts"));
   }
-  RETURN_IF_ERROR(need(config.vocab_size <= cuda::kMostTokens,
+  RETURN_IF_ERROR(need(config.vocab_size <= cuda::kMaxTokens,
                        "a vocabulary of at most 262144"));
   return need(!layer.mlp_bias, "products of the MLP without bias");
 }

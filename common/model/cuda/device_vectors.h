@@ -20,8 +20,8 @@ absl::Status GrowArray(cuda::ComputeDevice& device, int64_t size,
                        cuda::DeviceArray<T>& array) {
   if (size <= array.size()) return absl::OkStatus();
   array = cuda::DeviceArray<T>();
-  constexpr uint64_t kLeast = 1024;
-  const uint64_t room = std::bit_ceil(std::max<uint64_t>(size, kLeast));
+  constexpr uint64_t kMin = 1024;
+  const uint64_t room = std::bit_ceil(std::max<uint64_t>(size, kMin));
   ASSIGN_OR_RETURN(
       array, cuda::DeviceArray<T>::Make(device, static_cast<int64_t>(room)));
   return absl::OkStatus();

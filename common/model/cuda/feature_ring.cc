@@ -14,9 +14,9 @@ namespace espalier {
 namespace {
 
 constexpr int64_t kShareOfMemory = 32;
-constexpr int64_t kMostBytes = int64_t{4} << 30;
+constexpr int64_t kMaxBytes = int64_t{4} << 30;
 constexpr int64_t kDataUnit = 256;
-constexpr int64_t kMostRows = 256;  // of a segment that comes from the host
+constexpr int64_t kMaxRows = 256;  // of a segment that comes from the host
 
 }  // namespace
 
@@ -61,7 +61,7 @@ absl::StatusOr<std::shared_ptr<FeatureRing>> FeatureRing::Open(
   ASSIGN_OR_RETURN(auto opened, OpenComputeDevice(device));
   if (data_bytes == 0) {
     data_bytes =
-        std::min(opened->info().memory_bytes / kShareOfMemory, kMostBytes);
+        std::min(opened->info().memory_bytes / kShareOfMemory, kMaxBytes);
   }
   return Make(std::move(opened), data_bytes);
 }
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<RingSegment>> FeatureRing::PutRows(
   const int64_t row_bytes = width * static_cast<int64_t>(sizeof(cuda::bf16_t));
   std::vector<RingSegment> segments;
   for (; !rows.empty(); rows.remove_prefix(segments.back().num_rows * width)) {
-    const int64_t count = std::min(std::ssize(rows) / width, kMostRows);
+    const int64_t count = std::min(std::ssize(rows) / width, kMaxRows);
     ASSIGN_OR_RETURN(const std::vector<RingSegment> added,
                      Append(position, count, row_bytes, [&](std::byte* to) {
                        device_->Copy(to, rows.data(), count * row_bytes);

@@ -21,11 +21,11 @@ class LaunchGraphs final : public cuda::KernelQueue {
   // Each keeps arguments and code of some hundred kernels in the memory of host
   // and device. Passes that repeat differ in their rows and in the chunks of
   // their prefixes, so few are in use at a time.
-  static constexpr size_t kMostGraphs = 32;
+  static constexpr size_t kMaxGraphs = 32;
 
   // The device must outlive this object.
   explicit LaunchGraphs(cuda::ComputeDevice& device,
-                        size_t most_graphs = kMostGraphs)
+                        size_t most_graphs = kMaxGraphs)
       : device_(device), most_graphs_(most_graphs) {}
 
   // Nothing is queued before Flush.
@@ -49,7 +49,7 @@ class LaunchGraphs final : public cuda::KernelQueue {
   cuda::ComputeDevice& device_;
   const size_t most_graphs_;
   std::vector<cuda::KernelArgs> pending_;
-  // There are at most kMostGraphs, the last used first. Two that differ do so
+  // There are at most kMaxGraphs, the last used first. Two that differ do so
   // in their first kernels, so a comparison is short.
   std::list<Pass> passes_;
 };

@@ -7,7 +7,7 @@
 namespace espalier {
 namespace {
 
-constexpr int64_t kLeastBlock = 256 << 10;
+constexpr int64_t kMinBlock = 256 << 10;
 constexpr int64_t kAlignment = 256;
 
 }  // namespace
@@ -24,7 +24,7 @@ absl::StatusOr<Mailbox::Place> Mailbox::Find(int64_t bytes) {
       blocks_.begin(), blocks_.end(),
       [&](const Block& b) { return b.here.size() - b.used >= size; });
   if (block == blocks_.end()) {
-    const int64_t room = std::max(kLeastBlock, size);
+    const int64_t room = std::max(kMinBlock, size);
     Block added;
     ASSIGN_OR_RETURN(added.here, cuda::DeviceArray<std::byte>::Make(
                                      device_, room, cuda::Memory::kHost));

@@ -48,8 +48,8 @@ TokenRank ExpectedRank(float score, int token) {
   score += 0.0f;  // -0 is 0
   std::memcpy(&bits, &score, 4);
   bits = bits & 0x80000000 ? ~bits : bits | 0x80000000;
-  return uint64_t{bits} * kMostTokens +
-         static_cast<uint64_t>(kMostTokens - 1 - token);
+  return uint64_t{bits} * kMaxTokens +
+         static_cast<uint64_t>(kMaxTokens - 1 - token);
 }
 
 std::vector<FilterResult> RunFilter(ComputeDevice& device, const Logits& logits,

@@ -68,7 +68,7 @@ TEST(CudaLayoutTest, ChunksFollowFromPages) {
 TEST(CudaLayoutTest, RowBlocksHoldTheirRows) {
   for (int rows = 0; rows < 1000; ++rows) {
     const int block = RowBlock(rows);
-    EXPECT_TRUE(block == kMostRowsOfBlock || block >= rows);
+    EXPECT_TRUE(block == kMaxRowsOfBlock || block >= rows);
     EXPECT_GE(block, RowBlock(rows - 1));
     EXPECT_GE(PaddedRows(rows), rows);
     EXPECT_EQ(PaddedRows(rows) % block, 0);

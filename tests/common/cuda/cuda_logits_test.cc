@@ -96,8 +96,8 @@ TEST_P(CudaLogitsTest, TooManyContendersAreCounted) {
       Draw(Device(), logits, {RowFor(0, 0), RowFor(0, 1), RowFor(0, 2)});
   EXPECT_EQ(results[0].contenders, 14);
   EXPECT_EQ(results[0].contender[13].token, 3900);
-  EXPECT_GT(results[1].contenders, kMostContenders);
-  EXPECT_GT(results[2].contenders, kMostContenders);
+  EXPECT_GT(results[1].contenders, kMaxContenders);
+  EXPECT_GT(results[2].contenders, kMaxContenders);
 }
 
 TEST_P(CudaLogitsTest, NamesTheFirstBadToken) {
@@ -112,7 +112,7 @@ TEST_P(CudaLogitsTest, NamesTheFirstBadToken) {
   const auto top = NanArray<LogitOfToken>(device, 4 * 3);
   const auto rows = ArrayOf(device, std::vector<GatherRow>(4));
   const auto gathered = NanArray<GatherResult>(device, 4);
-  const auto parts = NanArray<RankPart>(device, 4 * kMostRankParts);
+  const auto parts = NanArray<RankPart>(device, 4 * kMaxRankParts);
   device.Launch(RankArgs{.logits = logits.Block(values),
                          .top_k = 3,
                          .parts = parts.data(),
@@ -134,13 +134,13 @@ TEST_P(CudaLogitsTest, NamesTheFirstBadToken) {
 TEST_P(CudaLogitsTest, RanksAsSortedRows) {
   for (const Logits& logits :
        {RandomLogits(3, 3000, 3, 13), HardLogits(1030)}) {
-    for (int top_k : {0, 1, 20, kMostRanked}) {
+    for (int top_k : {0, 1, 20, kMaxRanked}) {
       ComputeDevice& device = Device();
       const auto values = ArrayOf(device, logits.Padded());
       const auto results = NanArray<RankResult>(device, logits.count());
       const auto top = NanArray<LogitOfToken>(device, logits.count() * top_k);
       const auto parts =
-          NanArray<RankPart>(device, logits.count() * kMostRankParts);
+          NanArray<RankPart>(device, logits.count() * kMaxRankParts);
       // Answers of an earlier rank in the same place do not count.
       for (int time = 0; time < 2; ++time) {
         device.Launch(RankArgs{.logits = logits.Block(values),

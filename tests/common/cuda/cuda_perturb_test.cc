@@ -90,7 +90,7 @@ TEST_P(PerturbTest, RanksByScores) {
   const auto scores = ArrayOf(device, Perturbed(device, p));
   const auto results = NanArray<RankResult>(device, p.count());
   const auto top = NanArray<LogitOfToken>(device, p.count() * kTop);
-  const auto parts = NanArray<RankPart>(device, p.count() * kMostRankParts);
+  const auto parts = NanArray<RankPart>(device, p.count() * kMaxRankParts);
   device.Launch(RankArgs{.logits = p.Block(values),
                          .scores = scores.data(),
                          .top_k = kTop,

@@ -35,7 +35,7 @@ TEST_P(RowBitsTest, OfRanks) {
     const LogitBlock block = Block(values);
     const auto results = NanArray<RankResult>(device, block.rows);
     const auto top = NanArray<LogitOfToken>(device, block.rows * kTop);
-    const auto parts = NanArray<RankPart>(device, block.rows * kMostRankParts);
+    const auto parts = NanArray<RankPart>(device, block.rows * kMaxRankParts);
     device.Launch(RankArgs{.logits = block,
                            .top_k = kTop,
                            .parts = parts.data(),

@@ -127,7 +127,7 @@ Drawn DrawAmong(const std::vector<int>& tokens, LogitOf logit, float largest,
 }
 
 inline Drawn FromContenders(const DrawResult& result, const DrawRow& row) {
-  EXPECT_LE(result.contenders, kMostContenders);
+  EXPECT_LE(result.contenders, kMaxContenders);
   std::vector<int> tokens;
   for (int i = 0; i < result.contenders; ++i) {
     tokens.push_back(result.contender[i].token);

@@ -78,11 +78,11 @@ class ClientStreamTest : public testing::Test {
 };
 
 TEST_F(ClientStreamTest, APeerThatReadsNothingIsGivenUp) {
-  constexpr int kMostQueued = 4096;
-  for (int i = 1; i < kMostQueued; ++i) stream_.Send(Large());
+  constexpr int kMaxQueued = 4096;
+  for (int i = 1; i < kMaxQueued; ++i) stream_.Send(Large());
   EXPECT_FALSE(closed_.HasBeenNotified());
   // The transport may take some of these.
-  for (int i = 0; i < kMostQueued; ++i) stream_.Send(Large());
+  for (int i = 0; i < kMaxQueued; ++i) stream_.Send(Large());
   EXPECT_TRUE(closed_.WaitUntil(Generous()));
   ASSERT_TRUE(status_);
   EXPECT_EQ(status_->error_code(), grpc::StatusCode::CANCELLED);

@@ -43,32 +43,32 @@ TEST_F(SequenceOwnersTest, AStreamThatEndsGivesBackItsOwn) {
 }
 
 TEST_F(SequenceOwnersTest, HaveABoundThatReleasedOnesDoNotCountFor) {
-  constexpr uint64_t kMost = SequenceOwners::kMaxSequences;
-  ASSERT_LE(kMost, uint64_t{1} << 20);
-  for (uint64_t i = 0; i < kMost; ++i) {
+  constexpr uint64_t kMax = SequenceOwners::kMaxSequences;
+  ASSERT_LE(kMax, uint64_t{1} << 20);
+  for (uint64_t i = 0; i < kMax; ++i) {
     ASSERT_TRUE(owners_.Claim(Id(i), one_).ok());
   }
   EXPECT_TRUE(
-      absl::IsResourceExhausted(owners_.Claim(Id(kMost), one_).status()));
+      absl::IsResourceExhausted(owners_.Claim(Id(kMax), one_).status()));
   EXPECT_TRUE(owners_.Claim(Id(0), one_).ok()) << "it has this one";
   EXPECT_TRUE(owners_.Release(Id(0), one_));
-  const auto taken = owners_.Claim(Id(kMost), other_);
+  const auto taken = owners_.Claim(Id(kMax), other_);
   ASSERT_TRUE(taken.ok()) << taken.status();
   EXPECT_EQ(*taken, std::nullopt);
 }
 
 TEST_F(SequenceOwnersTest, AStreamThatHasFewGetsThePlaceOfOneThatHasMost) {
-  constexpr uint64_t kMost = SequenceOwners::kMaxSequences;
-  for (uint64_t i = 0; i < kMost; ++i) {
+  constexpr uint64_t kMax = SequenceOwners::kMaxSequences;
+  for (uint64_t i = 0; i < kMax; ++i) {
     ASSERT_TRUE(owners_.Claim(Id(i), one_).ok());
   }
   for (uint64_t i = 0; i < 10; ++i) {
-    const auto taken = owners_.Claim(Id(kMost + i), other_);
+    const auto taken = owners_.Claim(Id(kMax + i), other_);
     ASSERT_TRUE(taken.ok()) << taken.status();
     ASSERT_TRUE(taken->has_value());
-    EXPECT_LT((*taken)->number, kMost);
+    EXPECT_LT((*taken)->number, kMax);
     EXPECT_FALSE(owners_.Owns(**taken, one_));
-    EXPECT_TRUE(owners_.Owns(Id(kMost + i), other_));
+    EXPECT_TRUE(owners_.Owns(Id(kMax + i), other_));
   }
 }
 

@@ -16,7 +16,7 @@ using Request = v1::DraftRequest;
 using Response = v1::DraftResponse;
 
 // The most answers that may be unanswered.
-constexpr int kMostUnanswered = 1024;
+constexpr int kMaxUnanswered = 1024;
 
 // A handler that answers nothing by itself.
 class SilentStream final : public ServerStream<Request, Response> {
@@ -108,7 +108,7 @@ class ServerStreamTest : public testing::Test {
   ServerStreamTest() { stream_.StartReading(); }
 
   void ArriveUntilPaused() {
-    while (call_.is_reading() && stream_.num_requests < 2 * kMostUnanswered) {
+    while (call_.is_reading() && stream_.num_requests < 2 * kMaxUnanswered) {
       call_.Arrive();
     }
   }
@@ -119,14 +119,14 @@ class ServerStreamTest : public testing::Test {
 
 TEST_F(ServerStreamTest, ReadingPausesWhileManyRequestsAreUnanswered) {
   ArriveUntilPaused();
-  EXPECT_EQ(stream_.num_requests, kMostUnanswered);
+  EXPECT_EQ(stream_.num_requests, kMaxUnanswered);
   stream_.SendPart(WithId(1));
   call_.Written();
   EXPECT_FALSE(call_.is_reading()) << "a part is no answer";
   stream_.Answer(WithId(1));
   EXPECT_FALSE(call_.is_reading()) << "nobody has read it";
   call_.Written();
-  EXPECT_EQ(stream_.unanswered(), kMostUnanswered - 1);
+  EXPECT_EQ(stream_.unanswered(), kMaxUnanswered - 1);
   EXPECT_TRUE(call_.is_reading());
   call_.Arrive();
   EXPECT_FALSE(call_.is_reading());
@@ -135,8 +135,8 @@ TEST_F(ServerStreamTest, ReadingPausesWhileManyRequestsAreUnanswered) {
 TEST_F(ServerStreamTest, MessagesWithoutAnAnswerDoNotPauseIt) {
   stream_.answer_follows = false;
   ArriveUntilPaused();
-  EXPECT_EQ(stream_.num_requests, 2 * kMostUnanswered);
-  EXPECT_EQ(stream_.num_settled, 2 * kMostUnanswered);
+  EXPECT_EQ(stream_.num_requests, 2 * kMaxUnanswered);
+  EXPECT_EQ(stream_.num_settled, 2 * kMaxUnanswered);
   EXPECT_EQ(stream_.unanswered(), 0);
 }
 

@@ -190,7 +190,7 @@ TEST_F(ServerStreamsTest, FeaturesBelongToTheRequestThatFollows) {
 
 // Parts so small that bytes do not bound them.
 TEST_F(ServerStreamsTest, PartsWithoutARequestAreBoundedByNumber) {
-  constexpr int kMostParts = 256;
+  constexpr int kMaxParts = 256;
   Client client = OpenWithHello();
   const auto rows_of = [&](uint64_t id, int num_parts) {
     v1::DraftRequest chunk;
@@ -205,8 +205,8 @@ TEST_F(ServerStreamsTest, PartsWithoutARequestAreBoundedByNumber) {
     EXPECT_TRUE(client.Ask(Propose(id, 1)).has_proposal());
     return draft_engine_.last().features.num_rows();
   };
-  EXPECT_EQ(rows_of(2, kMostParts), kMostParts);
-  EXPECT_EQ(rows_of(3, kMostParts + 3), 3) << "the last ones";
+  EXPECT_EQ(rows_of(2, kMaxParts), kMaxParts);
+  EXPECT_EQ(rows_of(3, kMaxParts + 3), 3) << "the last ones";
 }
 
 // Returns the memory that this process holds now.

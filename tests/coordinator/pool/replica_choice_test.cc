@@ -56,7 +56,7 @@ TEST(ReplicaChoiceTest, TheLoadIsBoundedAtEveryChoice) {
       ++replicas[chosen].load;
       live.push_back(chosen);
       const double mean = static_cast<double>(live.size()) / replicas.size();
-      ASSERT_LE(replicas[chosen].load, std::ceil(kMostOverMean * mean));
+      ASSERT_LE(replicas[chosen].load, std::ceil(kMaxOverMean * mean));
     }
   }
 }

@@ -11,13 +11,13 @@ namespace espalier {
 namespace {
 
 // Bounds what a configuration of a few bytes asks for.
-constexpr int64_t kMostExperts = 4096;
+constexpr int64_t kMaxExperts = 4096;
 
 void CheckExperts(const ExpertsShape& experts, const char* count,
                   const char* per_row, JsonFields& fields) {
-  if (experts.count > kMostExperts) {
+  if (experts.count > kMaxExperts) {
     fields.Fail(count,
-                absl::StrCat("must be an integer of 1 .. ", kMostExperts));
+                absl::StrCat("must be an integer of 1 .. ", kMaxExperts));
   }
   if (experts.per_row > experts.count) {
     fields.Fail(per_row, absl::StrCat("must be an integer of 1 .. ",
@@ -72,9 +72,9 @@ void ReadQwen3MoeGguf(GgufFields& fields, ModelConfig& config) {
       .count = fields.Size("expert_count"),
       .per_row = fields.Size("expert_used_count"),
       .ffn_size = fields.Size("expert_feed_forward_length")};
-  if (experts.count > kMostExperts) {
+  if (experts.count > kMaxExperts) {
     fields.Fail("expert_count",
-                absl::StrCat("must be an integer of 1 .. ", kMostExperts));
+                absl::StrCat("must be an integer of 1 .. ", kMaxExperts));
   }
   if (experts.per_row > experts.count) {
     fields.Fail("expert_used_count", "must be at most expert_count");
