@@ -21,7 +21,8 @@ SUFFIXES = (".h", ".cc", ".cu", ".proto", ".md", ".py", ".sh")
 SKIPPED = ("tests/architecture/words.py", "tests/mutants/", "deploy/suites/",
            "drafter/training/", "tests/common/tokenizer/", "CHANGELOG.md")
 
-PHRASES = re.compile(r"\btimes less\b|\bno choice about\b|\bthat cannot be followed\b")
+PHRASES = re.compile(r"\btimes less\b|\bno choice about\b|\bthat cannot be followed\b|"
+                     r"\bk(?:Most|Least)(?:[A-Z]\w*)?\b")  # kMax and kMin
 # A comment that begins in the middle of a sentence, and one that goes on after the
 # declaration.
 BEGINS_LATE = re.compile(r"(Of|And|But|Those|The same|Also|and|or|then) ")

@@ -60,7 +60,7 @@ struct PositionsBefore {
 
   DEVICE bool Has(int /*row*/, int position) const { return position < end; }
 };
-// Those of the windows of a lane's two rows; a page may have none of them.
+// Bounds of the windows of a lane's two rows; a page may have none of them.
 struct PositionsOfWindows {
   static constexpr bool kMayBeNone = true;
   int begin[2];

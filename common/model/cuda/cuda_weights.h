@@ -101,7 +101,7 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
 // Rotation of so many positions, by rotary table of the model: [positions,
 // head_dim / 2, 2] cos, sin.
 using CudaAngles = std::vector<cuda::DeviceArray<float>>;
-// The same errors of the device.
+// Errors as of the function above.
 absl::StatusOr<CudaAngles> MakeCudaAngles(const ModelConfig& config,
                                           int64_t positions,
                                           cuda::ComputeDevice& device);
