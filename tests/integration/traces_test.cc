@@ -71,7 +71,7 @@ TEST_F(TracesTest, OneTraceFromTheHttpClientToEveryPeer) {
       {"/usr/bin/curl", "-fsS", "-H",
        absl::StrCat("traceparent: 00-", kTrace, "-", kClientsSpan, "-01"), "-d",
        R"({"prompt": "First Citizen: First Citizen:", "max_tokens": 40,
-           "speculation": {"strategy": "union"}})",
+           "espalier": {"strategy": "union"}})",
        absl::StrCat("http://", AddressOf(cluster, "http"), "/v1/completions")},
       cluster.Path("answer"));
   ASSERT_EQ(answer.status, 0) << answer.output;
