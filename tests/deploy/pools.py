@@ -22,11 +22,18 @@ class Pools(Services):
         self._settings = settings
         self._pooled = set()
         self._others = others or {}
+        self.relays = {name: Relay(f"{self.folder}/{name}.relay", f"{self.folder}/{name}.sock")
+                       for name in relayed}
+        try:
+            self._start(pooled)
+        except Exception:
+            self.close()
+            raise
+
+    def _start(self, pooled):
         for number in TWO:
             for name in ("verifier", *CHAR_DRAFTERS):
                 self.start_replica(name, number)
-        self.relays = {name: Relay(f"{self.folder}/{name}.relay", f"{self.folder}/{name}.sock")
-                       for name in relayed}
         for number in TWO:
             self.start_coordinator(number, pooled)
         for number in TWO:

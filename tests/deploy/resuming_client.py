@@ -13,7 +13,11 @@ class Resuming:
     the longest time, in seconds, between two messages of a text, or until its first."""
 
     def __init__(self, addresses, credentials=None, strategy=None):
-        self._clients = [Client(address, credentials) for address in addresses]
+        # A server that no longer answers is given up after 2 s, one that does not connect
+        # after 1 s.
+        options = [("grpc.keepalive_time_ms", 1000), ("grpc.keepalive_timeout_ms", 1000),
+                   ("grpc.min_reconnect_backoff_ms", 1000)]
+        self._clients = [Client(address, credentials, options) for address in addresses]
         self._strategy = strategy
         self.longest_gap = 0
         self.resumptions = 0

@@ -7,6 +7,7 @@ import json
 import pathlib
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import live_cluster
 import stubs
 import swarm_bed
 from live_cluster import BIN, CHAR_MODEL, REPO
+from recorded_client import PROMPT
 from resuming_client import LoadedTest, Resuming
 
 PROGRAMS = ("espalier", "espalier-coordinator", "espalier-verifier", "espalier-drafter")
@@ -138,6 +140,26 @@ class SwarmTest(LoadedTest):
                 totals[host] = totals.get(host, 0) + count
         hosts = self.hosts_of("verifier")
         return hosts[max(totals, key=lambda address: totals[address] * (address in hosts))]
+
+    def test_the_command_and_http_reach_it(self):
+        """As deploy/swarm/README.md says."""
+        secrets = self.folder / "secrets"
+        answer = json.loads(swarm_bed.run(
+            BIN / "espalier", "generate", "--address",
+            ",".join(f"{address}:50051" for address in self.addresses), "--ca", secrets / "ca.crt",
+            "--token-file", secrets / "client.token", "--prompt", PROMPT, "--temperature", 1,
+            "--seed", 5, "--max-tokens", 160, "--ignore-eos", "--json"))
+        self.assertEqual(answer["token_ids"], self.texts[5])
+        request = urllib.request.Request(
+            f"https://{self.addresses[1]}:8080/v1/completions", json.dumps({
+                "prompt": PROMPT, "temperature": 1, "seed": 5, "max_tokens": 160,
+                "ignore_eos": True, "return_token_ids": True}).encode(),
+            {"content-type": "application/json",
+             "authorization": "Bearer " + (secrets / "http_keys").read_text().strip()})
+        with urllib.request.urlopen(request, timeout=30, context=ssl.create_default_context(
+                cafile=secrets / "ca.crt")) as response:
+            answer = json.loads(response.read())
+        self.assertEqual(answer["choices"][0]["token_ids"], self.texts[5])
 
     def test_a_cable_is_pulled(self):
         with self.loaded("a cable is pulled") as await_more:
