@@ -77,7 +77,7 @@ struct Parts {
 
 // The most columns of a row that is normalized; they are a multiple of 64.
 inline constexpr int kMostNormColumns = 32768;
-// Of a row whose addend is normed as well.
+// The most columns of a row whose addend is normed as well.
 inline constexpr int kMostAddedColumns = 16384;
 
 // x += the parts of a product, normed by themselves where `added_weight` says

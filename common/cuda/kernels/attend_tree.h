@@ -153,9 +153,9 @@ struct TreeRow {
 };
 
 // Loads what AttendPrefix has left of a row: the chunks before the one that
-// page `first` is of, merged, and the pages of this one, which AttendPath forgets
-// where the row's window begins later. Loads of several chunks are under way at
-// once.
+// page `first` is of, merged, and the pages of this one, which AttendPath
+// forgets where the row's window begins later. Loads of several chunks are
+// under way at once.
 template <bool kWindow, int kDim>
 DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
                        MergedChunks<kDim>& merged, TreeSoftmax<kDim>& softmax) {

@@ -82,7 +82,8 @@ struct PositionsBefore {
 
   DEVICE bool Has(int /*row*/, int position) const { return position < end; }
 };
-// Those of the windows of a lane's two rows; a page may have none of them.
+// The positions in the windows of a lane's two rows count; a page may have
+// none.
 struct PositionsOfWindows {
   static constexpr bool kMayBeNone = true;
   int begin[2];
