@@ -77,6 +77,8 @@ struct Parts {
 
 // The most columns of a row that is normalized; they are a multiple of 64.
 inline constexpr int kMaxNormColumns = 32768;
+// The most columns of a row whose addend is normed as well.
+inline constexpr int kMaxAddedColumns = 16384;
 
 // x += the parts of a product, normed by themselves where `added_weight` says
 // so; out = x / rms(x) * weight, as activations.

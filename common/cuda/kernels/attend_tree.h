@@ -21,6 +21,11 @@ struct PathPanel {
   }
 };
 
+// A row has at most eight queries. Where the registers suffice, the other eight
+// rows of the products' sums stay where they are.
+template <int kDim>
+using TreeSoftmax = Softmax<kDim, kDim == 256 ? 8 : 16>;
+
 // One query's chunks, merged in ascending order: the first eight rows of a
 // Softmax, of which lane / 4 is this one's.
 template <int kDim>
@@ -34,7 +39,7 @@ struct MergedChunks {
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) out[n][0] = out[n][1] = 0;
   }
-  DEVICE void Add(const Softmax<kDim>& chunk) {
+  DEVICE void Add(const TreeSoftmax<kDim>& chunk) {
     const float most = fmaxf(largest, chunk.largest[0]);
     const float old_scale = Exp2(largest - most);
     const float new_scale = Exp2(chunk.largest[0] - most);
@@ -98,7 +103,7 @@ struct TreeRow {
   }
 
   // Loads the state that AttendPrefix left.
-  DEVICE void LoadState(int chunk, Softmax<kDim>& softmax) const {
+  DEVICE void LoadState(int chunk, TreeSoftmax<kDim>& softmax) const {
     const float* const state =
         StateOf<kDim>(args, sequence, chunk, head, query);
     const int t = threadIdx.x % 4;
@@ -148,22 +153,21 @@ struct TreeRow {
 };
 
 // Loads what AttendPrefix has left of a row: the chunks before the one that
-// page `first` is of, merged, and the pages of this one. The loads of several
-// chunks are under way at once.
+// page `first` is of, merged, and the pages of this one, which AttendPath
+// forgets where the row's window begins later. Loads of several chunks are
+// under way at once.
 template <bool kWindow, int kDim>
 DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
-                       MergedChunks<kDim>& merged, Softmax<kDim>& softmax) {
+                       MergedChunks<kDim>& merged, TreeSoftmax<kDim>& softmax) {
   const int open_chunk = ChunkOf(first);
   const int seen = row.template FirstPage<kWindow>();
   merged.Clear();
-#pragma unroll 4
+#pragma unroll(kDim == 256 ? 1 : 4)
   for (int chunk = ChunkOf(seen); chunk < open_chunk; ++chunk) {
     row.LoadState(chunk, softmax);
     merged.Add(softmax);
   }
-  if (ChunkBegin(open_chunk) < first && seen < first) {
-    row.LoadState(open_chunk, softmax);
-  }
+  if (ChunkBegin(open_chunk) < first) row.LoadState(open_chunk, softmax);
 }
 
 // Pages `first` to its own of a row, whose panels are in shared memory.
@@ -171,7 +175,7 @@ DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
 template <bool kWindow, int kDim>
 DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
                        int* slots, const Queries<kDim>& queries,
-                       MergedChunks<kDim>& merged, Softmax<kDim>& softmax) {
+                       MergedChunks<kDim>& merged, TreeSoftmax<kDim>& softmax) {
   const int own_page = row.place.position / kPagePositions;
   const int seen = row.template FirstPage<kWindow>();
   for (int page = seen > first ? seen : first; page <= own_page; ++page) {
@@ -239,7 +243,7 @@ __global__ void __launch_bounds__(kTreeThreads)
   Queries<kDim> queries;
   queries.Load(at);
   MergedChunks<kDim> merged;
-  Softmax<kDim> softmax;
+  TreeSoftmax<kDim> softmax;
   LoadChunks<kWindow>(row, first, merged, softmax);
   BarrierWait(full, 0);
   AttendPath<kWindow>(row, first, SharedAddress(shared), slots, queries, merged,

@@ -12,24 +12,46 @@ namespace {
 
 inline constexpr float kLowest = -INFINITY;
 
-// Sixteen rows of queries, as Multiply16x8x16 reads them.
+// Loads what Multiply16x8x16 reads of sixteen rows of queries, in step k.
+// row[i]: that of lane / 4 + 8 i; null: zeros.
+DEVICE void LoadQueries(const bf16_t* const (&row)[2], int k,
+                        uint32_t (&a)[4]) {
+  const int t = threadIdx.x % 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const bf16_t* const from = row[i % 2];
+    a[i] = from == nullptr ? 0u
+                           : *reinterpret_cast<const uint32_t*>(
+                                 from + 16 * k + 8 * (i / 2) + 2 * t);
+  }
+}
+
+// Sixteen rows of queries, in registers.
 template <int kDim>
 struct Queries {
   uint32_t a[kDim / 16][4];
 
-  // row[i]: that of lane / 4 + 8 i; null: zeros.
   DEVICE void Load(const bf16_t* const (&row)[2]) {
-    const int t = threadIdx.x % 4;
 #pragma unroll
-    for (int k = 0; k < kDim / 16; ++k) {
+    for (int k = 0; k < kDim / 16; ++k) LoadQueries(row, k, a[k]);
+  }
+  DEVICE void Step(int k, uint32_t (&step)[4]) const {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const bf16_t* const from = row[i % 2];
-        a[k][i] = from == nullptr ? 0u
-                                  : *reinterpret_cast<const uint32_t*>(
-                                        from + 16 * k + 8 * (i / 2) + 2 * t);
-      }
-    }
+    for (int i = 0; i < 4; ++i) step[i] = a[k][i];
+  }
+};
+// In memory: sums of so wide heads take the registers.
+template <>
+struct Queries<256> {
+  const bf16_t* rows[2];
+
+  DEVICE void Load(const bf16_t* const (&row)[2]) {
+    rows[0] = row[0];
+    rows[1] = row[1];
+  }
+  DEVICE void Step(int k, uint32_t (&step)[4]) const {
+    const bf16_t* const row[2] = {rows[0], rows[1]};
+    LoadQueries(row, k, step);
   }
 };
 
@@ -60,7 +82,8 @@ struct PositionsBefore {
 
   DEVICE bool Has(int /*row*/, int position) const { return position < end; }
 };
-// Bounds of the windows of a lane's two rows; a page may have none of them.
+// The positions in the windows of a lane's two rows count; a page may have
+// none.
 struct PositionsOfWindows {
   static constexpr bool kMayBeNone = true;
   int begin[2];
@@ -71,19 +94,26 @@ struct PositionsOfWindows {
   }
 };
 
-// The softmax of sixteen rows so far: the largest score in units of log 2, the
-// sum of weights relative to it, and the weighted sum of values.
-template <int kDim>
+// The softmax of sixteen rows so far, or of the first eight of them: the
+// largest score in units of log 2, the sum of weights relative to it, and the
+// weighted sum of values.
+template <int kDim, int kRows = 16>
 struct Softmax {
-  float largest[2], sum[2];
-  float out[kDim / 8][4];
+  static constexpr int kOfLane = kRows / 8;  // rows
+
+  float largest[kOfLane], sum[kOfLane];
+  float out[kDim / 8][2 * kOfLane];
 
   DEVICE void Clear() {
-    largest[0] = largest[1] = kLowest;
-    sum[0] = sum[1] = 0;
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) {
+      largest[i] = kLowest;
+      sum[i] = 0;
+    }
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
-      out[n][0] = out[n][1] = out[n][2] = out[n][3] = 0;
+#pragma unroll
+      for (int i = 0; i < 2 * kOfLane; ++i) out[n][i] = 0;
     }
   }
 
@@ -93,20 +123,32 @@ struct Softmax {
   template <typename Seen, typename Rows>
   DEVICE void Add(const Queries<kDim>& queries, float scale, const Seen& seen,
                   const Rows& keys, const Rows& values) {
-    float weights[kPagePositions / 8][4];
+    float weights[kPagePositions / 8][2 * kOfLane];
     Score(queries, keys, weights);
     Weigh(scale, seen, weights);
     AddValues(values, weights);
   }
 
  private:
+  DEVICE static void AddProduct(const uint32_t (&a)[4], uint32_t b0,
+                                uint32_t b1, float (&sums)[2 * kOfLane]) {
+    if constexpr (kOfLane == 2) {
+      Multiply16x8x16(sums, a, b0, b1);
+    } else {
+      float all[4] = {sums[0], sums[1], 0, 0};
+      Multiply16x8x16(all, a, b0, b1);
+      sums[0] = all[0];
+      sums[1] = all[1];
+    }
+  }
   template <typename Rows>
   DEVICE static void Score(const Queries<kDim>& queries, const Rows& keys,
-                           float (&scores)[kPagePositions / 8][4]) {
+                           float (&scores)[kPagePositions / 8][2 * kOfLane]) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int n = 0; n < kPagePositions / 8; ++n) {
-      scores[n][0] = scores[n][1] = scores[n][2] = scores[n][3] = 0;
+#pragma unroll
+      for (int i = 0; i < 2 * kOfLane; ++i) scores[n][i] = 0;
     }
     PanelRow rows[kPagePositions / 16];
 #pragma unroll
@@ -114,14 +156,16 @@ struct Softmax {
       rows[n] = keys(16 * n + lane / 16 * 8 + lane % 8);
     }
     // Products that follow each other add to different sums.
-#pragma unroll
+#pragma unroll(kDim == 256 ? 1 : kDim / 16)
     for (int k = 0; k < kDim / 16; ++k) {
+      uint32_t a[4];
+      queries.Step(k, a);
 #pragma unroll
       for (int n = 0; n < kPagePositions / 16; ++n) {
         uint32_t b[4];
         LoadMatrices(rows[n].Piece(2 * k + lane / 8 % 2), b);
-        Multiply16x8x16(scores[2 * n], queries.a[k], b[0], b[1]);
-        Multiply16x8x16(scores[2 * n + 1], queries.a[k], b[2], b[3]);
+        AddProduct(a, b[0], b[1], scores[2 * n]);
+        AddProduct(a, b[2], b[3], scores[2 * n + 1]);
       }
     }
   }
@@ -129,20 +173,25 @@ struct Softmax {
   // Scores to weights; what was summed before shrinks to the new largest.
   template <typename Seen>
   DEVICE void Weigh(float scale, const Seen& seen,
-                    float (&scores)[kPagePositions / 8][4]) {
+                    float (&scores)[kPagePositions / 8][2 * kOfLane]) {
     const int t = threadIdx.x % 4;
-    float most[2] = {largest[0], largest[1]}, part[2] = {0, 0}, base[2];
+    float most[kOfLane], part[kOfLane], base[kOfLane];
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) {
+      most[i] = largest[i];
+      part[i] = 0;
+    }
 #pragma unroll
     for (int n = 0; n < kPagePositions / 8; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < 2 * kOfLane; ++i) {
         const bool is_seen = seen.Has(i / 2, 8 * n + 2 * t + i % 2);
         scores[n][i] = is_seen ? scores[n][i] * scale : kLowest;
         most[i / 2] = fmaxf(most[i / 2], scores[n][i]);
       }
     }
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kOfLane; ++i) {
       most[i] = fmaxf(most[i], __shfl_xor_sync(~0u, most[i], 1));
       most[i] = fmaxf(most[i], __shfl_xor_sync(~0u, most[i], 2));
       base[i] = Seen::kMayBeNone && most[i] == kLowest ? 0 : most[i];
@@ -150,13 +199,13 @@ struct Softmax {
 #pragma unroll
     for (int n = 0; n < kPagePositions / 8; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < 2 * kOfLane; ++i) {
         scores[n][i] = Exp2(scores[n][i] - base[i / 2]);
         part[i / 2] += scores[n][i];
       }
     }
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kOfLane; ++i) {
       part[i] += __shfl_xor_sync(~0u, part[i], 1);
       part[i] += __shfl_xor_sync(~0u, part[i], 2);
       const float shrink = Exp2(largest[i] - base[i]);
@@ -171,21 +220,26 @@ struct Softmax {
   }
 
   template <typename Rows>
-  DEVICE void AddValues(const Rows& values,
-                        const float (&weights)[kPagePositions / 8][4]) {
+  DEVICE void AddValues(
+      const Rows& values,
+      const float (&weights)[kPagePositions / 8][2 * kOfLane]) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int k = 0; k < kPagePositions / 16; ++k) {
-      const float(&w)[4] = weights[2 * k], (&v)[4] = weights[2 * k + 1];
-      const uint32_t a[4] = {PackBf16(w[0], w[1]), PackBf16(w[2], w[3]),
-                             PackBf16(v[0], v[1]), PackBf16(v[2], v[3])};
+      const auto& w = weights[2 * k];
+      const auto& v = weights[2 * k + 1];
+      uint32_t a[4] = {PackBf16(w[0], w[1]), 0, PackBf16(v[0], v[1]), 0};
+      if constexpr (kOfLane == 2) {
+        a[1] = PackBf16(w[2], w[3]);
+        a[3] = PackBf16(v[2], v[3]);
+      }
       const PanelRow row = values(16 * k + lane % 16);
 #pragma unroll
       for (int n = 0; n < kDim / 16; ++n) {
         uint32_t b[4];
         LoadMatricesTransposed(row.Piece(2 * n + lane / 16), b);
-        Multiply16x8x16(out[2 * n], a, b[0], b[1]);
-        Multiply16x8x16(out[2 * n + 1], a, b[2], b[3]);
+        AddProduct(a, b[0], b[1], out[2 * n]);
+        AddProduct(a, b[2], b[3], out[2 * n + 1]);
       }
     }
   }

@@ -16,7 +16,8 @@ DEVICE ProductArgs ProductOfItem(const ExpertProductArgs& args) {
   const ExpertItem item = args.items[blockIdx.y];
   ProductArgs product = args.product;
   product.weights += item.expert * args.expert_bytes;
-  if (product.scales != nullptr) product.scales += item.expert * product.outputs;
+  if (product.scales != nullptr)
+    product.scales += item.expert * product.outputs;
   product.rows = item.rows == 0 ? 0 : blockIdx.y * kRows + item.rows;
   return product;
 }

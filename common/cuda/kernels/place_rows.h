@@ -22,8 +22,8 @@ __global__ void __launch_bounds__(kPlaceThreads)
     const Piece piece = *reinterpret_cast<const Piece*>(
         args.activations + ActivationPlace(block, args.columns, row, i));
     for (int rank = 0; rank < args.per_row; ++rank) {
-      const uint64_t to = ActivationPlace(args.out_block, args.columns,
-                                          choices[rank].place, i);
+      const uint64_t to =
+          ActivationPlace(args.out_block, args.columns, choices[rank].place, i);
       *reinterpret_cast<Piece*>(args.out + to) = piece;
     }
   }

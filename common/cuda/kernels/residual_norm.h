@@ -51,7 +51,7 @@ DEVICE void LoadAdded(const ResidualNormArgs& args, int64_t row, float* sums,
 }
 
 // Grid: rows. Threads: NormThreads. Shared memory: two sums for each warp.
-template <int kQuads>
+template <int kQuads, bool kNormsAdded>
 __global__ void __launch_bounds__(kMaxNormThreads, 1)
     ResidualNorm(const __grid_constant__ ResidualNormArgs args) {
   SHARED_MEMORY(shared);
@@ -68,15 +68,14 @@ __global__ void __launch_bounds__(kMaxNormThreads, 1)
   const int out_row = args.out_rows == nullptr ? row : args.out_rows[row];
   float* const x = args.x + row * args.hidden;
   float* const sums = reinterpret_cast<float*>(shared);
-  const bool norms_added = args.added_weight != nullptr;
-  if (norms_added) {
+  if constexpr (kNormsAdded) {
     LoadAdded(args, row, sums + NormThreads(args.hidden) / 32, values);
   }
   float sum = 0;
   ForQuads<kQuads>(args.hidden, [&](int k, int i) {
     const Quad added = values[k];
     values[k] = LoadVector<4>(x + i);
-    if (norms_added) {
+    if constexpr (kNormsAdded) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) values[k].of[j] += added.of[j];
     } else {

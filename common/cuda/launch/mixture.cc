@@ -15,11 +15,10 @@ void Launch(const Launcher& launcher, const RouteArgs& args) {
 }
 
 void Launch(const Launcher& launcher, const GroupRowsArgs& args) {
-  launcher.Run<&GroupRows>(
-      {.kernel = "GroupRows",
-       .threads = kGroupThreads,
-       .shared_bytes = kGroupThreads / 32 * sizeof(int)},
-      args);
+  launcher.Run<&GroupRows>({.kernel = "GroupRows",
+                            .threads = kGroupThreads,
+                            .shared_bytes = kGroupThreads / 32 * sizeof(int)},
+                           args);
 }
 
 void Launch(const Launcher& launcher, const PlaceRowsArgs& args) {

@@ -47,7 +47,14 @@ void Launch(const Launcher& launcher, const EmbedArgs& args) {
 void Launch(const Launcher& launcher, const ResidualNormArgs& args) {
   const LaunchShape shape = ShapeOf("ResidualNorm", args.rows, args.hidden);
   WithQuads(args.hidden, [&](auto quads) {
-    launcher.Run<&ResidualNorm<decltype(quads)::value>>(shape, args);
+    constexpr int kQuads = decltype(quads)::value;
+    if (args.added_weight == nullptr) {
+      launcher.Run<&ResidualNorm<kQuads, false>>(shape, args);
+    } else if constexpr (4 * kQuads * kMaxNormThreads <= kMaxAddedColumns) {
+      launcher.Run<&ResidualNorm<kQuads, true>>(shape, args);
+    } else {
+      std::abort();  // CheckCudaCovers
+    }
   });
 }
 

@@ -23,7 +23,7 @@ at::Tensor Mixture::operator()(const at::Tensor& x,
                                const LayerShape& shape) const {
   const int64_t per_row = shape.experts.per_row;
   const at::Tensor logits = router(x);
-  // The stable sort leaves the lower number of equal logits before.
+  // The stable sort leaves the lower of two numbers with equal logits before.
   const at::Tensor chosen =
       std::get<1>(at::sort(logits, /*stable=*/true, /*dim=*/-1,
                            /*descending=*/true))

@@ -46,36 +46,36 @@ void CudaMixture::Launch(const LayerShape& layer, const CudaExperts& experts,
                          const unsigned char* input, int rows) {
   const Places places(layer.experts, rows);
   Route(layer, experts, rows);
-  queue_.Launch(cuda::PlaceRowsArgs{
-      .activations = input,
-      .rows = rows,
-      .columns = static_cast<int>(config_.hidden_size),
-      .choices = choices_.data(),
-      .per_row = static_cast<int>(layer.experts.per_row),
-      .out = placed_.data(),
-      .out_block = places.block});
+  queue_.Launch(
+      cuda::PlaceRowsArgs{.activations = input,
+                          .rows = rows,
+                          .columns = static_cast<int>(config_.hidden_size),
+                          .choices = choices_.data(),
+                          .per_row = static_cast<int>(layer.experts.per_row),
+                          .out = placed_.data(),
+                          .out_block = places.block});
   Multiply(layer, experts, rows);
 }
 
 void CudaMixture::Route(const LayerShape& layer, const CudaExperts& experts,
                         int rows) {
   const Places places(layer.experts, rows);
-  queue_.Launch(cuda::RouteArgs{
-      .x = router_input_.data(),
-      .router = experts.router.data(),
-      .rows = rows,
-      .hidden = static_cast<int>(config_.hidden_size),
-      .experts = static_cast<int>(layer.experts.count),
-      .per_row = static_cast<int>(layer.experts.per_row),
-      .weights_sum_to_one = layer.experts.weights_sum_to_one,
-      .choices = choices_.data()});
-  queue_.Launch(cuda::GroupRowsArgs{
-      .choices = choices_.data(),
-      .num_choices = places.choices,
-      .experts = static_cast<int>(layer.experts.count),
-      .block = places.block,
-      .items = items_.data(),
-      .num_items = places.items});
+  queue_.Launch(
+      cuda::RouteArgs{.x = router_input_.data(),
+                      .router = experts.router.data(),
+                      .rows = rows,
+                      .hidden = static_cast<int>(config_.hidden_size),
+                      .experts = static_cast<int>(layer.experts.count),
+                      .per_row = static_cast<int>(layer.experts.per_row),
+                      .weights_sum_to_one = layer.experts.weights_sum_to_one,
+                      .choices = choices_.data()});
+  queue_.Launch(
+      cuda::GroupRowsArgs{.choices = choices_.data(),
+                          .num_choices = places.choices,
+                          .experts = static_cast<int>(layer.experts.count),
+                          .block = places.block,
+                          .items = items_.data(),
+                          .num_items = places.items});
 }
 
 void CudaMixture::Multiply(const LayerShape& layer, const CudaExperts& experts,
@@ -106,8 +106,7 @@ void CudaMixture::Multiply(const LayerShape& layer, const CudaExperts& experts,
 cuda::Parts CudaMixture::output(const LayerShape& layer, int rows) const {
   return {.values = sums_.data(),
           .splits = 1,
-          .padded_rows =
-              static_cast<int>(Places(layer.experts, rows).count()),
+          .padded_rows = static_cast<int>(Places(layer.experts, rows).count()),
           .outputs = static_cast<int>(config_.hidden_size),
           .choices = choices_.data(),
           .per_row = static_cast<int>(layer.experts.per_row)};

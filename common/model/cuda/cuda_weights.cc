@@ -132,6 +132,9 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
   RETURN_IF_ERROR(need(config.hidden_size % 64 == 0, "hidden_size % 64 == 0"));
   RETURN_IF_ERROR(need(config.hidden_size <= cuda::kMaxNormColumns,
                        "hidden_size of at most 32768"));
+  RETURN_IF_ERROR(
+      need(!layer.norms_after || config.hidden_size <= cuda::kMaxAddedColumns,
+           "hidden_size of at most 16384 where outputs are normed"));
   for (const LayerShape& each : config.layers) {
     RETURN_IF_ERROR(need(!each.is_dense() || each.ffn_size % 64 == 0,
                          "intermediate_size % 64 == 0"));

@@ -98,10 +98,10 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
                                             nn::ThreadPool& pool,
                                             CudaWeightType type);
 
-// Rotation of so many positions, by rotary table of the model: [positions,
-// head_dim / 2, 2] cos, sin.
+// By rotary table of the model: [positions, head_dim / 2, 2] cos, sin.
 using CudaAngles = std::vector<cuda::DeviceArray<float>>;
-// Errors as of the function above.
+// Makes the rotation of so many positions. The errors of the device are those
+// of LoadCudaWeights.
 absl::StatusOr<CudaAngles> MakeCudaAngles(const ModelConfig& config,
                                           int64_t positions,
                                           cuda::ComputeDevice& device);

@@ -4,8 +4,9 @@
     cubin_lint.py CUOBJDUMP OBJECT
 
 Every kernel has its row below: the registers that it may take, and the
-instructions that it is written for. No kernel has a stack, spills, or reads and
-writes local memory, and its block fits the registers of a multiprocessor.
+instructions that it is written for. But for those of SPILLS, no kernel has a
+stack, spills, or reads and writes local memory. A kernel's block fits the
+registers of a multiprocessor.
 """
 
 import os
@@ -33,10 +34,13 @@ def widens(shape):
 # Kernel: threads of a block, most registers, instructions.
 KERNELS = {
     "Embed": (128, 40, WAITS),
-    "ResidualNorm<1>": (1024, 64, NORMS),
-    "ResidualNorm<2>": (1024, 64, NORMS),
-    "ResidualNorm<4>": (1024, 64, NORMS),
-    "ResidualNorm<8>": (1024, 64, NORMS),
+    "ResidualNorm<1, false>": (1024, 64, NORMS),
+    "ResidualNorm<1, true>": (1024, 64, NORMS),
+    "ResidualNorm<2, false>": (1024, 64, NORMS),
+    "ResidualNorm<2, true>": (1024, 64, NORMS),
+    "ResidualNorm<4, false>": (1024, 64, NORMS),
+    "ResidualNorm<4, true>": (1024, 64, NORMS),
+    "ResidualNorm<8, false>": (1024, 64, NORMS),
     "Product<2, 16>": (288, 48, multiplies("64x16x16")),
     "Product<2, 32>": (288, 56, multiplies("64x32x16")),
     "Product<2, 64>": (288, 72, multiplies("64x64x16")),
@@ -65,10 +69,30 @@ KERNELS = {
     "E4m3Product<3, 144>": (416, 128, widens("64x64x16") + widens("64x16x16")),
     "Prepare<64>": (128, 48, WAITS + ["MUFU.RSQ"]),
     "Prepare<128>": (128, 48, WAITS + ["MUFU.RSQ"]),
-    "AttendPrefix<64>": (128, 144, ATTENDS),
-    "AttendPrefix<128>": (128, 184, ATTENDS),
-    "AttendTree<64>": (128, 184, ATTENDS),
-    "AttendTree<128>": (128, 255, ATTENDS),
+    "Prepare<256>": (128, 56, WAITS + ["MUFU.RSQ"]),
+    "AttendPrefix<64, false>": (128, 144, ATTENDS),
+    "AttendPrefix<64, true>": (128, 144, ATTENDS),
+    "AttendPrefix<128, false>": (128, 184, ATTENDS),
+    "AttendPrefix<128, true>": (128, 240, ATTENDS),
+    "AttendPrefix<256, false>": (128, 255, ATTENDS),
+    "AttendPrefix<256, true>": (128, 255, ATTENDS),
+    "AttendTree<64, false>": (128, 184, ATTENDS),
+    "AttendTree<64, true>": (128, 184, ATTENDS),
+    "AttendTree<128, false>": (128, 255, ATTENDS),
+    "AttendTree<128, true>": (128, 255, ATTENDS),
+    "AttendTree<256, false>": (128, 255, ATTENDS),
+    "AttendTree<256, true>": (128, 255, ATTENDS),
+    "Route": (256, 48, WAITS + ["MUFU.EX2", "LDG.E.128"]),
+    "GroupRows": (512, 40, WAITS),
+    "PlaceRows": (128, 40, WAITS + ["LDG.E.128", "STG.E.128"]),
+    "ExpertProduct<2, 16>": (288, 48, multiplies("64x16x16")),
+    "ExpertProduct<2, 64>": (288, 72, multiplies("64x64x16")),
+    "ExpertProduct<3, 16>": (416, 48, multiplies("64x16x16")),
+    "ExpertProduct<3, 64>": (416, 72, multiplies("64x64x16")),
+    "E4m3ExpertProduct<2, 16>": (288, 56, widens("64x16x16")),
+    "E4m3ExpertProduct<2, 64>": (288, 80, widens("64x64x16")),
+    "E4m3ExpertProduct<3, 16>": (416, 56, widens("64x16x16")),
+    "E4m3ExpertProduct<3, 64>": (416, 80, widens("64x64x16")),
     "Keep": (128, 40, WAITS),
     "GatherTaps": (128, 40, WAITS),
     "TakeRows<1>": (1024, 64, NORMS),
@@ -85,6 +109,8 @@ KERNELS = {
     "RandomWeights": (128, 48, WAITS + ["STG.E.128"]),
     "Read": (256, 64, WAITS + ["LDG.E.128"]),
 }
+# Bytes of stack of kernels whose sums leave too few registers.
+SPILLS = {"AttendTree<256, false>": 16, "AttendTree<256, true>": 24}
 # How often, in every product: more of them, and products wait for each other.
 COUNTS = {"WARPGROUP.ARRIVE": 1, "WARPGROUP.DEPBAR": 2}
 REGISTERS = 65536  # of a multiprocessor
@@ -101,7 +127,7 @@ def dump(tool, flag, path):
 
 
 def name_of(signature):
-    return re.search(r"(\w+(<[\d, ]+>)?)\([\w:]+\)", signature).group(1)
+    return re.search(r"(\w+(<[\w, ]+>)?)\([\w:]+\)", signature).group(1)
 
 
 # Pairs of a kernel's name and the text of it.
@@ -124,7 +150,8 @@ def complaints(resources, code):
         # They are given out in units of eight.
         if (used["REG"] + 7) // 8 * 8 * threads > REGISTERS:
             yield f"{name}: a block does not fit the registers"
-        if used["STACK"] > 0 or used["LOCAL"] > 0:
+        spills = SPILLS.get(name, 0)
+        if used["STACK"] > spills or used["LOCAL"] > 0:
             yield f"{name}: it has a stack or local memory"
         for instruction in instructions:
             if instruction not in code[name]:
@@ -134,7 +161,7 @@ def complaints(resources, code):
             if "Product<" in name and found != times:
                 yield f"{name}: {found} {instruction}, not {times}"
         for instruction in LOCAL_MEMORY:
-            if re.search(rf"\b{instruction}\b", code[name]):
+            if not spills and re.search(rf"\b{instruction}\b", code[name]):
                 yield f"{name}: {instruction}, it spills"
 
 

@@ -63,7 +63,8 @@ struct Mixture {
   double X(int row, int i) const { return Bf16ToFloat(x[row * hidden + i]); }
   double Logit(int row, int expert) const {
     double sum = 0;
-    for (int i = 0; i < hidden; ++i) sum += X(row, i) * router[expert * hidden + i];
+    for (int i = 0; i < hidden; ++i)
+      sum += X(row, i) * router[expert * hidden + i];
     return sum;
   }
   std::vector<Choice> ChoicesOf(int row) const {
@@ -78,8 +79,8 @@ struct Mixture {
     for (int i = 0; i < per_row; ++i) chosen += std::exp(logits[order[i]]);
     std::vector<Choice> choices;
     for (int i = 0; i < per_row; ++i) {
-      choices.push_back({order[i], std::exp(logits[order[i]]) /
-                                       (sum_to_one ? chosen : all)});
+      choices.push_back(
+          {order[i], std::exp(logits[order[i]]) / (sum_to_one ? chosen : all)});
     }
     return choices;
   }
@@ -223,8 +224,9 @@ void ExpectExact(const Mixture& m, const Ran& ran) {
 }
 
 TEST_P(CudaMixtureTest, IsThatOfFloat64) {
-  for (Mixture m : {Mixture(1, 64, 64, 4, 2), Mixture(7, 128, 64, 6, 2),
-                    Mixture(33, 64, 96 * 2, 9, 3), Mixture(40, 192, 64, 2, 2)}) {
+  for (Mixture m :
+       {Mixture(1, 64, 64, 4, 2), Mixture(7, 128, 64, 6, 2),
+        Mixture(33, 64, 96 * 2, 9, 3), Mixture(40, 192, 64, 2, 2)}) {
     SCOPED_TRACE(m.rows);
     ExpectExact(m, RunLayer(Device(), m));
     m.sum_to_one = false;
@@ -302,13 +304,14 @@ TEST_P(CudaMixtureTest, OutputsAreAddedInTheOrderOfTheChoices) {
   constexpr int kColumns = 64;
   ComputeDevice& device = Device();
   std::vector<float> values(3 * kColumns);
-  std::fill_n(values.begin(), kColumns, 1.0f);                  // place 0
-  std::fill_n(values.begin() + kColumns, kColumns, 0x1p24f);    // place 1
+  std::fill_n(values.begin(), kColumns, 1.0f);                // place 0
+  std::fill_n(values.begin() + kColumns, kColumns, 0x1p24f);  // place 1
   std::fill_n(values.begin() + 2 * kColumns, kColumns, -0x1p24f);
   const auto outputs = ArrayOf(device, values);
   const auto choices = ArrayOf(
-      device, std::vector<ExpertChoice>{{9, 1, 1}, {3, 1, 0}, {5, 1, 2},
-                                        {9, 1, 1}, {5, 1, 2}, {3, 1, 0}});
+      device,
+      std::vector<ExpertChoice>{
+          {9, 1, 1}, {3, 1, 0}, {5, 1, 2}, {9, 1, 1}, {5, 1, 2}, {3, 1, 0}});
   const auto sums = NanArray<float>(device, 2 * kColumns);
   device.Launch(TakeRowsArgs{.parts = {.values = outputs.data(),
                                        .splits = 1,
