@@ -49,6 +49,9 @@ const std::string& Folder() {
     auto* const path = new std::string(::testing::TempDir() + "cuda_drafters_" +
                                        std::to_string(getpid()));
     testing::WriteWideLlama(*path + "/target");
+    testing::WriteWideMistral(*path + "/windows");
+    testing::WriteWideGemma3(*path + "/gemma");
+    testing::WriteWideQwen3Moe(*path + "/experts");
     for (const EagleLayout& layout : testing::EagleLayouts()) {
       testing::WriteWideEagle(layout, *path + "/" + layout.name);
     }
@@ -83,6 +86,9 @@ std::vector<Subject> Subjects() {
     add(name, "dflash", {{"model", name}}, true);
   }
   add("lm", "lm", {{"model", "target"}}, true);
+  for (const char* name : {"windows", "gemma", "experts"}) {
+    add(std::string("lm_") + name, "lm", {{"model", name}}, false);
+  }
   add("lm_early_exit", "lm", {{"layers", "1"}}, false);
   return subjects;
 }

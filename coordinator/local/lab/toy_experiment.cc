@@ -141,7 +141,7 @@ absl::StatusOr<DraftScheme> SchemeOf(const Row& row, const ToyOptions& options,
 // enumerate.
 absl::StatusOr<double> SmallExactError(const Row& row, ToyOptions options,
                                        bool merge_duplicates) {
-  constexpr double kMaxDrafts = 5000;
+  constexpr double kMaxToyDrafts = 5000;
   constexpr std::pair<int64_t, int64_t> kSizes[] = {
       {3, 2}, {2, 2}, {3, 1}, {2, 1}};  // vocab, depth
   for (const auto& [vocab, depth] : kSizes) {
@@ -150,7 +150,7 @@ absl::StatusOr<double> SmallExactError(const Row& row, ToyOptions options,
     ASSIGN_OR_RETURN(const DraftScheme scheme,
                      SchemeOf(row, options, merge_duplicates));
     const auto draws = static_cast<double>(scheme.steps.size());
-    if (std::pow(vocab, draws) > kMaxDrafts && depth > 1) continue;
+    if (std::pow(vocab, draws) > kMaxToyDrafts && depth > 1) continue;
     return ExactToyError(options, scheme, row.rule);
   }
   return 0.0;
