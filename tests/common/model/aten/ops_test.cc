@@ -117,8 +117,9 @@ TEST(Ops, AWindowIsOfPositionsOfTheRowsPath) {
     const at::Tensor row =
         ops::AttendByRows(q, seen_k, seen_v, tree, window)[3];
     EXPECT_TRUE(SameBits(row, ops::AttendByRows(q, k, v, tree, window)[3]));
+    // A position more may have a small weight.
     EXPECT_FALSE(
-        SameBits(row, ops::AttendByRows(q, k, v, tree, window + 1)[3]));
+        at::equal(row, ops::AttendByRows(q, k, v, tree, window + 1)[3]));
   }
 }
 
