@@ -321,7 +321,8 @@ TEST(CudaDrafterOptionsTest, NameWhatTheKernelsDoNotCover) {
   const absl::Status status =
       ErrorOf("dflash", {{"model", "heads_of_32"}, {"device", "emulated"}});
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("heads of 64 or 128"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("heads of 64, 128 or 256"));
 }
 
 }  // namespace

@@ -161,7 +161,8 @@ TEST_F(SpanExporterTest, TheCollectorsCertificateMustHaveItsName) {
     (*exporter)->Record(Named("secret"));
     if (collector == &right) collector->Await(Has(1));
   }
-  EXPECT_EQ(right.num_calls(), 1);
+  // A call that the exporter's end cuts short is made again.
+  EXPECT_GE(right.num_calls(), 1);
   EXPECT_EQ(wrong.num_calls(), 0);
   unlink(ca.c_str());
 }
