@@ -53,6 +53,7 @@ class Debian:
     def __init__(self, packages):
         # In memory: dpkg waits for the disk after every file.
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="espalier-root-", dir="/dev/shm"))
+        self.root.chmod(0o755)  # its services have users of their own
         self._nspawn = None
         run("debootstrap", "--variant=minbase", "--include=systemd-sysv,dbus,bash-completion",
             "bookworm", self.root)
