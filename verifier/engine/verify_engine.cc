@@ -115,8 +115,8 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     std::move(job->done)(std::move(status));
     return;
   }
-  rules_.Choose(*job);
   if (job->request.adjustments.grammar.any() && !job->masked) {
+    rules_.Choose(*job);
     absl::Span<const TokenId> held;
     if (session != nullptr) held = session->tokens;
     masks_.Ask(std::move(job), held);
