@@ -36,8 +36,8 @@ for flag in "$@"; do
     --quick) quick=1 torch=OFF set_up=(--unit-tests) ;;
     --asan) preset=asan torch=OFF set_up+=(--clang) left_out+=(exact) ;;
     --tsan) preset=tsan torch=OFF set_up+=(--clang) left_out+=(exact) ;;
-    --nightly) nightly=all ;;
-    --nightly=[0-9]) nightly=${flag#*=} ;;
+    --nightly) nightly=nightly ;;
+    --nightly=[0-9]) nightly=nightly-${flag#*=} ;;
     --nvcc) nvcc=ON set_up+=(--nvcc) ;;
     --werror) werror=ON ;;
     -h | --help) usage 0 ;;
@@ -68,7 +68,7 @@ announce() {
     release1) echo "Builds and runs the unit tests." ;;
     asan) echo "Builds and runs tests under AddressSanitizer, and fuzz targets." ;;
     tsan) echo "Builds and runs tests under ThreadSanitizer." ;;
-    *nightly) echo "Planted faults, mutants and long tests (part: $nightly): hours for all." ;;
+    *nightly) echo "Planted faults, mutants and long tests ($nightly): hours for all." ;;
     *) echo "Builds and runs the tests of ${words[*]}." ;;
   esac
 }
@@ -76,7 +76,7 @@ announce() {
 configure() {
   local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch
   local options=(-DESPALIER_TESTS=ON -DESPALIER_EMULATION=ON
-    -DESPALIER_FAULTS="${nightly:-none}" -DESPALIER_NVCC="$nvcc"
+    -DESPALIER_NVCC="$nvcc"
     -DESPALIER_TORCH="$torch" -DESPALIER_LIBTORCH:PATH="$libtorch")
   # Sanitizers make GCC warn where nothing is wrong.
   [[ $preset != release ]] || options+=(-DESPALIER_WERROR="$werror")
@@ -136,7 +136,7 @@ status=0
 if [[ ${words[*]} ]]; then
   run_words || status=$?
 elif [[ $nightly ]]; then
-  run_tests test-nightly --label-regex '^nightly$' || status=$?
+  run_tests "test-$nightly" --label-regex "^$nightly\$" || status=$?
 elif [[ $quick ]]; then
   run_tests test-unit --label-regex '^unit$' || status=$?
 else

@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/secret_number.h"
 
 namespace espalier {
@@ -27,7 +28,7 @@ constexpr size_t kTrace = 3, kSpan = 36, kFlags = 53;
 // REQUIRES: `digits` are hexadecimal, 16 at most.
 uint64_t Number(absl::string_view digits) {
   uint64_t number = 0;
-  absl::SimpleHexAtoi(digits, &number);
+  ESPALIER_CHECK(absl::SimpleHexAtoi(digits, &number));
   return number;
 }
 
