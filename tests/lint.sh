@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # clang-tidy over the product's files that differ from a commit (default: the last
-# one that is four hours older than HEAD), with the commands of the preset dev.
+# one that is an hour older than HEAD), with the commands of the preset dev.
 #
 #   tests/lint.sh [COMMIT]
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-before=$(($(git log -1 --format=%ct) - 4 * 3600))
+before=$(($(git log -1 --format=%ct) - 3600))
 # A clone may have one commit.
 commit=${1:-$(git rev-list -1 --before="$before" HEAD)}
 git rev-parse --quiet --verify "$commit^{commit}" >/dev/null || commit=HEAD

@@ -18,6 +18,7 @@ texts alone.
 import filecmp
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -71,9 +72,9 @@ def copy_changes(source, copy):
                 path.unlink()
 
 
-def werror():
-    """As the build beside it, whose objects ccache has; without ccache, OFF."""
-    return os.environ.get("ESPALIER_WERROR", "OFF") if shutil.which("ccache") else "OFF"
+def options():
+    """CMake's options of the build beside it, whose objects ccache has."""
+    return shlex.split(os.environ.get("ESPALIER_OPTIONS", "-DESPALIER_TORCH=OFF"))
 
 
 class Tree:
@@ -94,8 +95,7 @@ class Tree:
 
     def configure(self):
         return self.run("cmake", "--preset", "release", "-S", str(self.source),
-                        "-B", str(self.build), "-DESPALIER_TORCH=OFF",
-                        "-DESPALIER_TESTS=ON", f"-DESPALIER_WERROR={werror()}")
+                        "-B", str(self.build), "-DESPALIER_TESTS=ON", *options())
 
     def find(self, test):
         """The program of a test file, and the file unless it is a program."""
