@@ -219,7 +219,8 @@ void Coordinator::Open(Arrival arrival, RequestPlan plan) {
   }
   const GenerationRequest& request = arrival.request;
   const std::string tenant = tenants_.NameOf(plan.tenant);
-  tenants_.UsePrompt(tenant, std::ssize(plan.session.prompt), arrival.time);
+  tenants_.Use(tenant, {.prompt = std::ssize(plan.session.prompt)},
+               arrival.time);
   tickets_[request.request_id] = arrival.ticket;
   const auto trace = tracer_.Choose(plan.session.traceparent);
   int64_t first = 0;
@@ -287,7 +288,7 @@ void Coordinator::OnPrefilled(Ticket request) {
 }
 
 // Where tenants share the queue, the part of one is never full of others'
-// requests. Places to run are for whoever comes first.
+// requests. Places to run go to the first request that arrives.
 Coordinator::Room Coordinator::RoomFor(const std::string& tenant,
                                        const LoadInfo& load) const {
   if (!tenants_.is_divided()) {
@@ -440,7 +441,8 @@ void Coordinator::ChargeUse(const Live& live) {
   const auto used = static_cast<double>(generation.num_tokens()) /
                     tenants_.WeightOf(live.tenant);
   queue_.Charge(live.tenant, used - live.charged);
-  tenants_.UseAnswer(live.tenant, generation.num_generated(), scope_.Now());
+  tenants_.Use(live.tenant, {.answer = generation.num_generated()},
+               scope_.Now());
   tenants_.AddLoad(live.tenant, {.running = -1});
 }
 

@@ -147,23 +147,14 @@ void TenantTable::CountFull(const std::string& tenant) {
   if (metrics) metrics->queue_full.Increment();
 }
 
-void TenantTable::UsePrompt(const std::string& tenant, int64_t tokens,
-                            absl::Time now) {
+void TenantTable::Use(const std::string& tenant, const TokensUsed& used,
+                      absl::Time now) {
   MutexLock lock(&mutex_);
   Tenant& found = Find(tenant);
-  found.tokens.Use(static_cast<double>(tokens), now);
+  found.tokens.Use(static_cast<double>(used.prompt + used.answer), now);
   if (found.metrics) {
-    found.metrics->prompt_tokens.Increment(static_cast<double>(tokens));
-  }
-}
-
-void TenantTable::UseAnswer(const std::string& tenant, int64_t tokens,
-                            absl::Time now) {
-  MutexLock lock(&mutex_);
-  Tenant& found = Find(tenant);
-  found.tokens.Use(static_cast<double>(tokens), now);
-  if (found.metrics) {
-    found.metrics->answer_tokens.Increment(static_cast<double>(tokens));
+    found.metrics->prompt_tokens.Increment(static_cast<double>(used.prompt));
+    found.metrics->answer_tokens.Increment(static_cast<double>(used.answer));
   }
 }
 

@@ -58,8 +58,13 @@ class TenantTable {
   absl::Status TakeRequest(const std::string& tenant, absl::Time now);
   // A request was refused, since the tenant's part of the queue is full.
   void CountFull(const std::string& tenant);
-  void UsePrompt(const std::string& tenant, int64_t tokens, absl::Time now);
-  void UseAnswer(const std::string& tenant, int64_t tokens, absl::Time now);
+
+  struct TokensUsed {
+    int64_t prompt = 0;
+    int64_t answer = 0;
+  };
+  // Counts tokens of a request, against the tenant's quota as well.
+  void Use(const std::string& tenant, const TokensUsed& used, absl::Time now);
 
   // Outputs of a tenant.
   struct Load {

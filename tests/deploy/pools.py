@@ -7,6 +7,7 @@ import live_cluster
 from live_cluster import BIN, CHAR_DRAFTERS, CHAR_MODEL, Services
 from recorded_client import counter
 from relay import Relay
+from resuming_client import LoadedTest, Resuming
 
 TWO = ("", "2")  # of each service
 
@@ -97,3 +98,15 @@ class Pools(Services):
         names = [f"verifier{number}" for number in TWO]
         return live_cluster.await_true(lambda: max(names, key=load) if any(map(load, names))
                                        else None, "a verifier has sessions")
+
+
+class PoolsTestCase(LoadedTest):
+    """Starts pools, and a client that knows both coordinators."""
+
+    def pools(self, **options):
+        pools = Pools(**options)
+        self.addCleanup(pools.close)
+        client = Resuming([pools.address(f"coordinator{number}") for number in TWO],
+                          strategy="union")
+        self.addCleanup(client.close)
+        return pools, client

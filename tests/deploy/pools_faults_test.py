@@ -13,23 +13,14 @@ import unittest
 import live_cluster
 import stubs
 from live_cluster import CHAR_DRAFTERS, REPO
-from pools import TWO, Pools
+from pools import TWO, PoolsTestCase
 from recorded_client import Client, gauges
-from resuming_client import LoadedTest, Resuming
 
 DRAFTERS = [name + number for name in CHAR_DRAFTERS for number in TWO]
 PEERS = [*(f"verifier{number}" for number in TWO), *DRAFTERS]
 
 
-class PoolsFaultsTest(LoadedTest):
-    def pools(self, **options):
-        pools = Pools(**options)
-        self.addCleanup(pools.close)
-        client = Resuming([pools.address(f"coordinator{number}") for number in TWO],
-                          strategy="union")
-        self.addCleanup(client.close)
-        return pools, client
-
+class PoolsFaultsTest(PoolsTestCase):
     def frozen_in_turn(self, pools, client, names, what):
         """Each of them is stopped under load for a while."""
         with self.load(client, what) as await_more:

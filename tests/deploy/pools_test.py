@@ -9,20 +9,11 @@ import unittest
 
 import live_cluster
 from live_cluster import CHAR_MODEL, Services
-from pools import TWO, Pools
+from pools import TWO, PoolsTestCase
 from recorded_client import Client
-from resuming_client import LoadedTest, Resuming
 
 
-class PoolsTest(LoadedTest):
-    def pools(self, **options):
-        pools = Pools(**options)
-        self.addCleanup(pools.close)
-        client = Resuming([pools.address(f"coordinator{number}") for number in TWO],
-                          strategy="union")
-        self.addCleanup(client.close)
-        return pools, client
-
+class PoolsTest(PoolsTestCase):
     def test_verifiers_die_in_turn(self):
         pools, client = self.pools()
         with self.load(client, "verifiers killed") as await_more:

@@ -29,6 +29,14 @@ class SharedPrefixesTest : public ::testing::Test {
     ASSERT_TRUE(Prefill(model_, session.cache, tokens, 8).ok());
   }
 
+  // Returns a session of five tokens that has offered its K/V.
+  Session Offered() {
+    Session session = New({1, 2, 3, 4, 5});
+    Compute(session);
+    prefixes_.Share(session);
+    return session;
+  }
+
   prometheus::Registry registry_;
   ScriptedLanguageModel model_{{.block_tokens = 2, .shares_kv = true}};
   VerifierMetrics metrics_{registry_, "target", {}};
@@ -37,9 +45,7 @@ class SharedPrefixesTest : public ::testing::Test {
 };
 
 TEST_F(SharedPrefixesTest, ASessionTakesWhatAnotherOffered) {
-  Session first = New({1, 2, 3, 4, 5});
-  Compute(first);
-  prefixes_.Share(first);
+  Session first = Offered();
   Session second = New({1, 2, 3, 9, 5});
   prefixes_.Share(second);
   EXPECT_EQ(model_.Length(second.cache), 2);
@@ -48,9 +54,7 @@ TEST_F(SharedPrefixesTest, ASessionTakesWhatAnotherOffered) {
 }
 
 TEST_F(SharedPrefixesTest, OnlyUnderTheSameSalt) {
-  Session first = New({1, 2, 3, 4, 5});
-  Compute(first);
-  prefixes_.Share(first);
+  Session first = Offered();
   Session second = New({1, 2, 3, 4, 5});
   second.salt = "tenant";
   prefixes_.Share(second);
@@ -59,9 +63,7 @@ TEST_F(SharedPrefixesTest, OnlyUnderTheSameSalt) {
 
 // Without its features a head would draft badly for the whole answer.
 TEST_F(SharedPrefixesTest, TakesNoFurtherThanItsFeatures) {
-  Session first = New({1, 2, 3, 4, 5});
-  Compute(first);
-  prefixes_.Share(first);
+  Session first = Offered();
   first.taps = {0};
   const int64_t width = ScriptedLanguageModel::kHiddenSize;
   first.features = {.first_position = 0, .width = width};
@@ -77,9 +79,7 @@ TEST_F(SharedPrefixesTest, TakesNoFurtherThanItsFeatures) {
 
 // They need the logits of every position.
 TEST_F(SharedPrefixesTest, TakesNoFurtherThanItsLogprobs) {
-  Session first = New({1, 2, 3, 4, 5});
-  Compute(first);
-  prefixes_.Share(first);
+  Session first = Offered();
   Session second = New({1, 2, 3, 4, 5});
   second.job->request.logprobs.prompt = 0;
   prefixes_.WantLogprobs(second.job->request.logprobs, second);

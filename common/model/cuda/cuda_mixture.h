@@ -12,9 +12,9 @@ namespace espalier {
 
 // Queues the feed-forward part of layers with experts (ExpertsShape). The
 // device chooses the experts of rows and groups the rows by expert, so the host
-// waits for nothing. A row's outputs are added in the order of its choices by
-// whoever reads them, so its bits do not depend on who shares the pass. Owns
-// what lies between the kernels. One thread.
+// waits for nothing. The next kernel that reads a row's outputs adds them in
+// the order of the row's choices, so its bits do not depend on who shares the
+// pass. Owns the buffers between the kernels. One thread.
 class CudaMixture {
  public:
   // The references must outlive this object.

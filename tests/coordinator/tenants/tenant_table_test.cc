@@ -63,9 +63,9 @@ TEST_F(TenantTableTest, QuotasAreOfEachTenant) {
   EXPECT_EQ(ReasonOf(refused), "QUOTA_EXCEEDED");
   EXPECT_EQ(refused.message(), "the tenant's requests a minute are used up");
   EXPECT_EQ(RetryAfter(refused), absl::Seconds(30));
-  table_.UsePrompt("b", 30, kNow);
+  table_.Use("b", {.prompt = 30}, kNow);
   EXPECT_TRUE(table_.TakeRequest("b", kNow).ok());
-  table_.UseAnswer("b", 40, kNow);
+  table_.Use("b", {.answer = 40}, kNow);
   const absl::Status tokens = table_.TakeRequest("b", kNow);
   EXPECT_EQ(tokens.message(), "the tenant's tokens a minute are used up");
   EXPECT_EQ(RetryAfter(tokens), absl::Seconds(11));
