@@ -120,6 +120,10 @@ absl::StatusOr<Coordinator::Options> OptionsFromConfig(
   }
   if (config.has_draft_ahead()) options.draft_ahead = config.draft_ahead();
   options.log_requests = config.log_requests();
+  if (config.has_pace_ms()) {
+    RETURN_IF_ERROR(CheckLimit({"pace_ms", 1, 10000}, config.pace_ms()));
+    options.pace = absl::Milliseconds(config.pace_ms());
+  }
   if (config.has_max_nodes()) {
     RETURN_IF_ERROR(CheckLimit({"max_nodes", 0, 1024}, config.max_nodes()));
     options.defaults.max_nodes = config.max_nodes();

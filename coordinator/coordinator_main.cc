@@ -78,7 +78,8 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
       auto peers,
       RemotePeers::Create(config, {.model = target.identity,
                                    .metrics = *metrics,
-                                   .in_process = in_process.AsHandles()}));
+                                   .in_process = in_process.AsHandles(),
+                                   .reload = signals.reload()}));
   ASSIGN_OR_RETURN(auto server,
                    CoordinatorServer::Create(config.core(), peers->AsPeers(),
                                              {.target = std::move(target),
@@ -108,6 +109,7 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
       server->StartAdmin(std::vector<std::string>(config.admin_listen().begin(),
                                                   config.admin_listen().end()),
                          config.admin(), metrics));
+  server->Follow(signals.reload(), http.get());
   std::jthread health([&](std::stop_token stop) {
     ReportHealth(stop, *peers, *server, *runner);
   });
@@ -126,7 +128,7 @@ int main(int argc, char** argv) {
           argc, argv,
           {"espalier-coordinator",
            "Serves clients; asks drafters and a verifier."},
-          config)) {
+          config, signals.reload())) {
     return *done;
   }
   return espalier::ExitStatus(Run(config, signals));

@@ -73,6 +73,11 @@ std::vector<TokenId> WarmUpText(const ServedModel& model) {
   return model.tokenizer->Encode(text);
 }
 
+absl::Status OfTenants(const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat("core.tenants_file: ", status.message()));
+}
+
 }  // namespace
 
 CoordinatorServer::CoordinatorServer(TargetIdentity target)
@@ -84,6 +89,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
     const v1::CoordinatorCoreConfig& config, Peers peers, Options options) {
   std::unique_ptr<CoordinatorServer> server(
       new CoordinatorServer(std::move(options.target)));
+  server->gate_ = std::move(options.gate);
   const TargetIdentity& target = server->target_;
 
   ServedModel model = {.name = target.identity.name,
@@ -113,10 +119,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
   server->tenants_ = std::make_unique<TenantsFile>(
       config.tenants_file(), &server->coordinator_->tenants());
   const absl::Status tenants = server->tenants_->Read();
-  if (!tenants.ok()) {
-    return absl::Status(tenants.code(),
-                        absl::StrCat("core.tenants_file: ", tenants.message()));
-  }
+  if (!tenants.ok()) return OfTenants(tenants);
   ASSIGN_OR_RETURN(model.max_prompt_bytes, MaxPromptBytes(config));
   server->max_message_bytes_ = MessageBytesFor(model.max_prompt_bytes);
   ASSIGN_OR_RETURN(const PriorityLimits priorities,
@@ -126,7 +129,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                              .model = std::move(model),
                              .verifier_info = peers.verifier_info,
                              .priority_limits = priorities,
-                             .tenant_metadata = config.tenant_metadata()});
+                             .tenant_metadata = config.tenant_metadata(),
+                             .paced = config.has_pace_ms()});
   server->generator_ = std::make_unique<LocalGenerator>(server->calls_.get());
   server->http_context_ = {
       .generator = server->generator_.get(),
@@ -145,7 +149,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                                 .strategies = server->policies_.Names(),
                                 .verifier_info = peers.verifier_info,
                                 .describe_peers = peers.describe,
-                                .gate = std::move(options.gate)});
+                                .gate = server->gate_});
   ASSIGN_OR_RETURN(AccessToken status_key,
                    AccessToken::ReadFile(config.status_key_file()));
   server->status_ = std::make_unique<StatusReport>(
@@ -201,15 +205,15 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(
   if (addresses.empty()) return nullptr;
   const auto start = [&]() -> absl::StatusOr<std::unique_ptr<ServerRunner>> {
     const v1::ServerConfig server = AdminServerConfig(addresses, config);
-    ASSIGN_OR_RETURN(auto gate, AccessGate::Open(AdminRules(config)));
+    ASSIGN_OR_RETURN(admin_gate_, AccessGate::Open(AdminRules(config)));
     ASSIGN_OR_RETURN(auto audit, AuditLog::Open(config.audit_file()));
-    admin_ = std::make_unique<AdminService>(coordinator_.get(), gate,
+    admin_ = std::make_unique<AdminService>(coordinator_.get(), admin_gate_,
                                             std::move(audit));
     return ServerRunner::Start(
         {.config = server,
          .services = {{"espalier.v1.Admin", admin_.get()}},
          .registry = std::move(metrics),
-         .gate = gate});
+         .gate = admin_gate_});
   };
   auto runner = start();
   if (!runner.ok()) {
@@ -220,6 +224,19 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(
   (*runner)->SetServing(true);
   ShowOpenListeners((*runner)->open_listeners());
   return runner;
+}
+
+void CoordinatorServer::Follow(Reload& reload, HttpServer* http) {
+  AccessGate::Follow(gate_, {}, reload);
+  if (admin_gate_) {
+    AccessGate::Follow(admin_gate_, {.roles_file = "admin.roles_file"}, reload);
+  }
+  reload.Add([this]() -> absl::StatusOr<Reload::Install> {
+    auto install = tenants_->ReadAgain();
+    if (!install.ok()) return OfTenants(install.status());
+    return install;
+  });
+  if (http != nullptr) reload.Add([http] { return http->ReadAgain(); });
 }
 
 void CoordinatorServer::ShowOpenListeners(absl::Span<const std::string> lines) {
@@ -235,8 +252,10 @@ absl::StatusOr<std::unique_ptr<HttpServer>> CoordinatorServer::StartHttp(
   std::vector<http::Page> pages = StatusPages();
   context.pages = {pages[0]};
   context.page_data = {pages[1]};
-  context.rounds = [status = status_.get()](const std::string& request_id) {
-    return status->OwnRounds(request_id);
+  context.rounds = [this](const std::string& request_id) {
+    return calls_->HidesRounds(/*is_operator=*/false)
+               ? std::nullopt
+               : status_->OwnRounds(request_id);
   };
   ASSIGN_OR_RETURN(auto server,
                    HttpServer::Start(listen, config, std::move(context)));

@@ -15,6 +15,7 @@
 #include "common/base/executor.h"
 #include "common/base/notification.h"
 #include "common/base/registry.h"
+#include "common/base/reload.h"
 #include "common/http/page_server.h"
 #include "common/model/files/model_identity.h"
 #include "common/rpc/server_runner.h"
@@ -51,7 +52,7 @@ class CoordinatorServer {
     uint64_t epoch = 0;            // random, sampled by the caller
     Executor* executor = nullptr;  // outlives the peers' last answers
     prometheus::Registry* metrics = nullptr;
-    std::shared_ptr<const AccessGate> gate = std::make_shared<AccessGate>();
+    std::shared_ptr<AccessGate> gate = std::make_shared<AccessGate>();
     Tracing tracing = {};
   };
   // INVALID_ARGUMENT names the field.
@@ -86,6 +87,11 @@ class CoordinatorServer {
   // Lets the status page warn of listeners that everybody may use.
   void ShowOpenListeners(absl::Span<const std::string> lines);
 
+  // Has `reload` read again what names callers: the roles of `Options::gate`
+  // and of operators, the tenants and, unless `http` is null, its keys. After
+  // StartAdmin; this object and `http` outlive its runs.
+  void Follow(Reload& reload, HttpServer* http);
+
   // Waits until the warm-up is over, or until the deadline.
   void AwaitWarm(absl::Time deadline) { coordinator_->AwaitWarm(deadline); }
 
@@ -102,6 +108,8 @@ class CoordinatorServer {
   Registry<MergePolicy> policies_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<TenantsFile> tenants_;
+  std::shared_ptr<AccessGate> gate_;
+  std::shared_ptr<AccessGate> admin_gate_;  // null: no Admin service
   std::unique_ptr<GenerateCalls> calls_;
   std::unique_ptr<LocalGenerator> generator_;
   ApiContext http_context_;  // without the metrics

@@ -59,13 +59,6 @@ absl::Status WithFieldName(absl::string_view field,
                       absl::StrCat(field, ": ", status.message()));
 }
 
-absl::StatusOr<AccessToken> ReadToken(absl::string_view field,
-                                      const std::string& path) {
-  auto token = AccessToken::ReadFile(path);
-  if (token.ok()) return token;
-  return WithFieldName(field, token.status());
-}
-
 // One link of a pool.
 template <typename Link>
 void DescribeLink(const typename LinkPool<Link>::LinkState& link,
@@ -87,7 +80,9 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
         absl::StrCat("peer_keepalive_ms: ", config.peer_keepalive_ms(),
                      " is not in 100 .. 60000"));
   }
-  Connection connection = {.model = options.model, .metrics = options.metrics};
+  Connection connection = {.model = options.model,
+                           .metrics = options.metrics,
+                           .reload = options.reload};
   if (config.has_peer_keepalive_ms()) {
     connection.keepalive = absl::Milliseconds(config.peer_keepalive_ms());
   }
@@ -120,13 +115,25 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
   return peers;
 }
 
-PeerOptions RemotePeers::Connection::Options(const std::string& name,
-                                             const std::string& address,
-                                             const AccessToken& token) const {
+absl::StatusOr<std::shared_ptr<const TokenFile>> RemotePeers::Connection::Token(
+    const std::string& field, const std::string& path) const {
+  auto opened = TokenFile::Open(path);
+  if (!opened.ok()) return WithFieldName(field, opened.status());
+  reload.Add([file = *opened, field]() -> absl::StatusOr<Reload::Install> {
+    auto install = file->ReadAgain();
+    if (!install.ok()) return WithFieldName(field, install.status());
+    return install;
+  });
+  return *std::move(opened);
+}
+
+PeerOptions RemotePeers::Connection::Options(
+    const std::string& name, const std::string& address,
+    std::shared_ptr<const TokenFile> token) const {
   PeerOptions options = {.name = name,
                          .address = address,
                          .model = model,
-                         .token = token,
+                         .token = std::move(token),
                          .tls = {.files = certificates, .server_name = name},
                          .registry = metrics};
   if (keepalive) options.keepalive = options.keepalive_timeout = *keepalive;
@@ -174,8 +181,8 @@ absl::Status RemotePeers::ConnectVerifier(const v1::CoordinatorConfig& config,
   }
   verifier_address_ = config.verifier();
   ASSIGN_OR_RETURN(
-      const AccessToken token,
-      ReadToken("verifier_token_file", config.verifier_token_file()));
+      const auto token,
+      connection.Token("verifier_token_file", config.verifier_token_file()));
   verifier_ =
       std::make_unique<Verifier>(LinkPool<RemoteVerifyEndpoint>::Options{
           .name = "verifier",
@@ -205,9 +212,9 @@ absl::StatusOr<RemotePeers::Drafter> RemotePeers::ConnectDrafter(
     return absl::InvalidArgumentError(
         absl::StrCat(field, ".options: a drafter with an address has its own"));
   }
-  ASSIGN_OR_RETURN(
-      const AccessToken token,
-      ReadToken(absl::StrCat(field, ".token_file"), drafter.token_file()));
+  ASSIGN_OR_RETURN(const auto token,
+                   connection.Token(absl::StrCat(field, ".token_file"),
+                                    drafter.token_file()));
   const auto accept = [verifier = verifier_.get()](const DrafterInfo& info) {
     return CheckFeatures(info.features, verifier->info());
   };

@@ -12,9 +12,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/notification.h"
+#include "common/base/reload.h"
 #include "common/rpc/channel_tls.h"
 #include "common/rpc/remote_draft_endpoint.h"
 #include "common/rpc/remote_verify_endpoint.h"
+#include "common/rpc/token_file.h"
 #include "coordinator/coordinator_server.h"
 #include "coordinator/pool/peer_addresses.h"
 #include "coordinator/pool/pooled_endpoints.h"
@@ -33,6 +35,7 @@ class RemotePeers {
     // The drafters that have a type in place of an address, in the order of
     // the configuration. Their endpoints must outlive the peers.
     std::vector<DrafterHandle> in_process;
+    Reload& reload;  // reads the files of tokens again
   };
   // INVALID_ARGUMENT names the field.
   static absl::StatusOr<std::unique_ptr<RemotePeers>> Create(
@@ -70,13 +73,17 @@ class RemotePeers {
   struct Connection {
     ModelIdentity model;
     prometheus::Registry& metrics;
+    Reload& reload;
     std::optional<absl::Duration> keepalive = {};  // as configured
     // Null: no TLS.
     std::shared_ptr<CertificateFiles> certificates = {};
 
     // Returns the options of a peer, whose certificate has to have its name.
     PeerOptions Options(const std::string& name, const std::string& address,
-                        const AccessToken& token) const;
+                        std::shared_ptr<const TokenFile> token) const;
+    // Errors name the field.
+    absl::StatusOr<std::shared_ptr<const TokenFile>> Token(
+        const std::string& field, const std::string& path) const;
   };
 
   RemotePeers() = default;

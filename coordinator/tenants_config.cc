@@ -77,23 +77,43 @@ absl::StatusOr<std::vector<TenantTerms>> TenantsFromConfig(
   return list;
 }
 
-absl::Status TenantsFile::Read() {
-  if (path_.empty()) return absl::OkStatus();
-  stamp_ = FileStamp::Of(path_);
+absl::StatusOr<std::vector<TenantTerms>> TenantsFile::ReadList() const {
   v1::TenantsConfig config;
   RETURN_IF_ERROR(LoadConfig(path_, /*overrides=*/{}, config));
   absl::StatusOr<std::vector<TenantTerms>> list = TenantsFromConfig(config);
-  if (!list.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path_, ": ", list.status().message()));
-  }
-  table_->Set(*list);
-  LogInfo(absl::StrCat("read ", list->size(), " tenants of ", path_));
+  if (list.ok()) return list;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path_, ": ", list.status().message()));
+}
+
+absl::StatusOr<Reload::Install> TenantsFile::ReadAgain() {
+  if (path_.empty()) return [] {};
+  const FileStamp stamp = FileStamp::Of(path_);
+  ASSIGN_OR_RETURN(auto list, ReadList());
+  return [this, stamp, list = std::move(list)] { Install(stamp, list); };
+}
+
+void TenantsFile::Install(const FileStamp& stamp,
+                          const std::vector<TenantTerms>& list) {
+  MutexLock lock(&mutex_);
+  stamp_ = stamp;
+  table_->Set(list);
+  LogInfo(absl::StrCat("read ", list.size(), " tenants of ", path_));
+}
+
+absl::Status TenantsFile::Read() {
+  ASSIGN_OR_RETURN(const auto install, ReadAgain());
+  install();
   return absl::OkStatus();
 }
 
 void TenantsFile::Refresh() {
-  if (path_.empty() || FileStamp::Of(path_) == stamp_) return;
+  const FileStamp stamp = FileStamp::Of(path_);
+  {
+    MutexLock lock(&mutex_);
+    if (path_.empty() || stamp == stamp_) return;
+    stamp_ = stamp;
+  }
   const absl::Status read = Read();
   if (!read.ok()) {
     LogWarning(absl::StrCat("tenants stay as they are: ", read.message()));

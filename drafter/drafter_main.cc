@@ -57,6 +57,7 @@ absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
            .registry = metrics,
            .gate = gate,
            .drain = [&](absl::Time deadline) { service.Drain(deadline); }}));
+  AccessGate::Follow(gate, {}, signals.reload());
   const int status = ServeUntilSignal(*runner, signals);
   if (lost.HasBeenNotified()) return loss;
   return status;
@@ -68,8 +69,8 @@ int main(int argc, char** argv) {
   espalier::ShutdownSignals signals;
   espalier::v1::DrafterConfig config;
   if (auto done = espalier::ConfigFromFlags(
-          argc, argv, {"espalier-drafter", "Proposes trees of tokens."},
-          config)) {
+          argc, argv, {"espalier-drafter", "Proposes trees of tokens."}, config,
+          signals.reload())) {
     return *done;
   }
   return espalier::ExitStatus(Run(config, signals));

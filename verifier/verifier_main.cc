@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   if (auto done = espalier::ConfigFromFlags(
           argc, argv,
           {"espalier-verifier", "Runs the target model and verifies trees."},
-          config)) {
+          config, signals.reload())) {
     return *done;
   }
   return espalier::ExitStatus(espalier::verifier::RunVerifier(config, signals));

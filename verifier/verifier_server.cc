@@ -71,6 +71,7 @@ absl::StatusOr<int> RunVerifier(const v1::VerifierConfig& config,
                              service.Drain(lost.HasBeenNotified() ? absl::Now()
                                                                   : deadline);
                            }}));
+  AccessGate::Follow(gate, {}, signals.reload());
   const int status = ServeUntilSignal(*runner, signals);
   if (lost.HasBeenNotified()) return loss;
   return status;

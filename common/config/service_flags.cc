@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/config/closest_word.h"
+#include "common/config/follow_config.h"
 #include "common/config/load_config.h"
 #include "common/config/set_field.h"
 #include "common/obs/log.h"
@@ -69,7 +70,8 @@ absl::StatusOr<ServiceFlags> ParseServiceFlags(
 
 std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
                                    const ServiceUsage& usage,
-                                   google::protobuf::Message& config) {
+                                   google::protobuf::Message& config,
+                                   Reload& reload) {
   auto flags = ParseServiceFlags(argc, argv);
   absl::Status status = flags.status();
   if (status.ok() && flags->help) {
@@ -91,9 +93,11 @@ std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
     return 0;
   }
   if (status.ok() && flags->log_json) LogAsJson();
-  if (status.ok()) {
-    status = LoadConfig(flags->config_file, flags->overrides, config);
-  }
+  const auto load = [flags](google::protobuf::Message& into) {
+    return LoadConfig(flags->config_file, flags->overrides, into);
+  };
+  if (status.ok()) status = load(config);
+  if (status.ok()) status = FollowConfig(config, load, reload);
   if (status.ok()) return std::nullopt;
   std::cerr << usage.program << ": " << status.message() << "\n";
   return kExitUsage;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/reload.h"
 
 namespace google::protobuf {
 class Message;
@@ -39,11 +40,13 @@ struct ServiceUsage {
 };
 
 // Does the first half of every main: parses the flags and fills `config`.
+// The configuration is read again by `reload` (see FollowConfig).
 // Returns an exit code if the process is done: help or version was printed, or
 // the usage was wrong, which is reported on stderr.
 std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
                                    const ServiceUsage& usage,
-                                   google::protobuf::Message& config);
+                                   google::protobuf::Message& config,
+                                   Reload& reload);
 
 // Returns the exit status for the result of a service's run. Reports an error
 // on stderr: kExitUsage if configuration or files are at fault, otherwise 1.

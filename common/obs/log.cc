@@ -64,6 +64,7 @@ std::string JsonLine(const char* level, absl::string_view message,
 
 void Write(spdlog::level::level_enum level, const char* name,
            absl::string_view message, const LogFields& fields) {
+  if (!Logger().should_log(level)) return;
   const std::string line = as_json.load(std::memory_order_relaxed)
                                ? JsonLine(name, message, fields)
                                : TextLine(name, message, fields);
@@ -80,6 +81,28 @@ void LogWarning(absl::string_view message, const LogFields& fields) {
 }
 void LogError(absl::string_view message, const LogFields& fields) {
   Write(spdlog::level::err, "error", message, fields);
+}
+
+void LogAlways(absl::string_view message) {
+  Write(spdlog::level::critical, "info", message, {});
+}
+
+std::optional<LogLevel> LogLevelNamed(absl::string_view name) {
+  if (name == "info") return LogLevel::kInfo;
+  if (name == "warning") return LogLevel::kWarning;
+  if (name == "error") return LogLevel::kError;
+  return std::nullopt;
+}
+
+void SetLogLevel(LogLevel least) {
+  switch (least) {
+    case LogLevel::kInfo:
+      return Logger().set_level(spdlog::level::info);
+    case LogLevel::kWarning:
+      return Logger().set_level(spdlog::level::warn);
+    case LogLevel::kError:
+      return Logger().set_level(spdlog::level::err);
+  }
 }
 
 void LogAsJson() { as_json = true; }

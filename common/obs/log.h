@@ -4,6 +4,7 @@
 #define ESPALIER_COMMON_OBS_LOG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -22,6 +23,15 @@ using LogFields = std::vector<LogField>;
 void LogInfo(absl::string_view message, const LogFields& fields = {});
 void LogWarning(absl::string_view message, const LogFields& fields = {});
 void LogError(absl::string_view message, const LogFields& fields = {});
+
+// Writes an event that no level hides, as "info".
+void LogAlways(absl::string_view message);
+
+enum class LogLevel { kInfo, kWarning, kError };
+// "info", "warning", "error"; nullopt: another name.
+std::optional<LogLevel> LogLevelNamed(absl::string_view name);
+// Leaves out further events of lesser levels. Initially none is.
+void SetLogLevel(LogLevel least);
 
 // Makes each further event an object of JSON: "time", "level", "message" and
 // its fields.

@@ -15,7 +15,7 @@ namespace espalier {
 namespace {
 
 constexpr char kHeader[] = "authorization";
-// The credential of callers that showed the secret of token_file.
+// The name of callers that showed the secret of token_file.
 constexpr char kToken[] = "token";
 
 bool CameOverTls(const grpc::ServerContextBase& context) {
@@ -25,6 +25,11 @@ bool CameOverTls(const grpc::ServerContextBase& context) {
       about->FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
   return !kinds.empty() && (kinds[0] == GRPC_TLS_TRANSPORT_SECURITY_TYPE ||
                             kinds[0] == GRPC_SSL_TRANSPORT_SECURITY_TYPE);
+}
+
+// Their credential, which ends with its version.
+std::string TokenCredential(int version) {
+  return absl::StrCat(kToken, ":", version);
 }
 
 // The names of the caller's certificate, which TLS has verified.
@@ -81,15 +86,35 @@ absl::StatusOr<std::shared_ptr<AccessGate>> AccessGate::Open(
     }
     gate->roles_ = *std::move(roles);
   }
-  ASSIGN_OR_RETURN(gate->token_, AccessToken::ReadFile(rules.token_file));
+  ASSIGN_OR_RETURN(gate->token_, TokenFile::Open(rules.token_file));
   gate->certificate_name_ = rules.certificate_name;
   return gate;
 }
 
+void AccessGate::Follow(const std::shared_ptr<AccessGate>& gate,
+                        const Fields& fields, Reload& reload) {
+  // The gate keeps its files alive.
+  const auto add = [&](const std::string& field, auto* file) {
+    reload.Add([gate, file, field]() -> absl::StatusOr<Reload::Install> {
+      auto install = file->ReadAgain();
+      if (install.ok()) return install;
+      return absl::Status(
+          install.status().code(),
+          absl::StrCat(field, ": ", install.status().message()));
+    });
+  };
+  if (gate->roles_ != nullptr) add(fields.roles_file, gate->roles_.get());
+  if (gate->AsksToken()) add(fields.token_file, gate->token_.get());
+}
+
 absl::StatusOr<Principal> AccessGate::ByToken(absl::string_view shown) const {
-  if (!token_.empty() && token_.Matches(shown)) {
-    return Principal{
-        .role = Role::kService, .name = kToken, .credential = kToken};
+  if (AsksToken()) {
+    const TokenFile::Version known = token_->version();
+    if (known.token.Matches(shown)) {
+      return Principal{.role = Role::kService,
+                       .name = kToken,
+                       .credential = TokenCredential(known.number)};
+    }
   }
   if (roles_ != nullptr) {
     if (auto caller = roles_->FindToken(shown)) return *std::move(caller);
@@ -146,8 +171,12 @@ absl::StatusOr<Principal> AccessGate::AdmitHeader(
 }
 
 bool AccessGate::Holds(const Principal& caller) const {
-  return caller.credential.empty() || caller.credential == kToken ||
-         roles_ == nullptr || roles_->Has(caller);
+  if (caller.credential.empty()) return true;
+  if (AsksToken() &&
+      caller.credential == TokenCredential(token_->version().number)) {
+    return true;
+  }
+  return roles_ != nullptr && roles_->Has(caller);
 }
 
 }  // namespace espalier

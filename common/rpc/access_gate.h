@@ -6,8 +6,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/rpc/access_token.h"
+#include "common/base/reload.h"
 #include "common/rpc/role_file.h"
+#include "common/rpc/token_file.h"
 #include "espalier/v1/config.pb.h"
 #include "grpcpp/server_context.h"
 
@@ -36,7 +37,7 @@ class AccessGate {
   static absl::StatusOr<std::shared_ptr<AccessGate>> Open(const Rules& rules);
 
   // Whether a credential of its own is needed, beside a certificate.
-  bool asks() const { return roles_ != nullptr || !token_.empty(); }
+  bool asks() const { return roles_ != nullptr || AsksToken(); }
 
   // Returns who calls, if one of `roles` may; the first one of them if
   // everybody may. UNAUTHENTICATED: the caller shows no credential that is
@@ -50,13 +51,23 @@ class AccessGate {
   // Whether the credential of a caller that was admitted is still known.
   bool Holds(const Principal& caller) const;
 
+  // The fields of the configuration that name the files, for errors.
+  struct Fields {
+    std::string roles_file = "server.roles_file";
+    std::string token_file = "token_file";
+  };
+  // Has `reload` read the files of `gate` again.
+  static void Follow(const std::shared_ptr<AccessGate>& gate,
+                     const Fields& fields, Reload& reload);
+
  private:
+  bool AsksToken() const { return token_ != nullptr && !token_->empty(); }
   absl::StatusOr<Principal> ByToken(absl::string_view shown) const;
   absl::StatusOr<Principal> Identify(
       const grpc::ServerContextBase& context) const;
 
-  std::unique_ptr<RoleFile> roles_;  // null: none
-  AccessToken token_;
+  std::unique_ptr<RoleFile> roles_;   // null: none
+  std::shared_ptr<TokenFile> token_;  // null: none
   std::string certificate_name_;
 };
 

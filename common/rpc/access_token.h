@@ -30,6 +30,7 @@ class AccessToken {
   std::pair<std::string, std::string> AsMetadata() const;
 
   bool empty() const { return secret_.empty(); }
+  friend bool operator==(const AccessToken&, const AccessToken&) = default;
   // Whether `shown` is the secret, in a time that does not depend on it.
   bool Matches(absl::string_view shown) const;
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -27,6 +28,19 @@ absl::StatusOr<SamplingParams> SamplingFromProto(
       .seed = message.seed()};
   RETURN_IF_ERROR(ValidateSamplingParams(sampling));
   return sampling;
+}
+
+absl::StatusOr<TenantShare> ShareFromProto(const v1::VerifyTree& message) {
+  RETURN_IF_ERROR(
+      CheckAtMost("tenant", message.tenant().size(), kMaxTenantBytes));
+  TenantShare share = {.tenant = message.tenant()};
+  const double weight = message.tenant_weight();
+  if (!(weight >= 0) || std::isinf(weight)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tenant_weight: ", weight, " is not a weight"));
+  }
+  if (weight > 0) share.weight = weight;
+  return share;
 }
 
 v1::StructuredOutput ToProto(const GrammarSpec& grammar) {
@@ -378,6 +392,10 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
   }
   message.set_max_length(static_cast<uint64_t>(request.max_length));
   message.set_priority(static_cast<int32_t>(request.priority));
+  if (!request.share.tenant.empty()) {
+    message.set_tenant(request.share.tenant);
+    message.set_tenant_weight(request.share.weight);
+  }
   if (request.adjustments.any()) {
     *message.mutable_adjustments() = ToProto(request.adjustments);
   }
@@ -405,6 +423,7 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
   request.max_length = static_cast<int64_t>(message.max_length());
   request.priority =
       std::clamp(int64_t{message.priority()}, -kMaxPriority, kMaxPriority);
+  ASSIGN_OR_RETURN(request.share, ShareFromProto(message));
   if (message.has_adjustments()) {
     ASSIGN_OR_RETURN(request.adjustments, FromProto(message.adjustments()));
   }

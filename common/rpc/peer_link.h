@@ -204,7 +204,9 @@ class PeerLink {
     Request hello;
     hello.set_request_id(next_id_++);
     *hello.mutable_hello() = MakeCoordinatorHello(options_.model, epoch_);
-    options_.token.ShowOn(stream_->context());
+    if (options_.token) {
+      options_.token->version().token.ShowOn(stream_->context());
+    }
     grpc::GenericStub(channel).PrepareBidiStreamingCall(
         &stream_->context(), Wire::kMethod, {}, stream_.get());
     stream_->Start(hello);

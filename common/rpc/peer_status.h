@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/rpc/access_token.h"
 #include "common/rpc/channel_tls.h"
+#include "common/rpc/token_file.h"
 #include "common/spec/messages.h"
 
 namespace prometheus {
@@ -27,10 +27,10 @@ struct PeerStatus {
 };
 
 struct PeerOptions {
-  std::string name;                // in metrics and messages
-  std::string address;             // "unix:PATH" or "HOST:PORT"
-  ModelIdentity model;             // the target as the coordinator knows it
-  AccessToken token;               // presented to the peer
+  std::string name;     // in metrics and messages
+  std::string address;  // "unix:PATH" or "HOST:PORT"
+  ModelIdentity model;  // the target as the coordinator knows it
+  std::shared_ptr<const TokenFile> token;  // presented to the peer; null: none
   ChannelTls tls = {};             // the peer's certificate has server_name
   prometheus::Registry& registry;  // outlives the endpoint
 

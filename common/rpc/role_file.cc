@@ -157,6 +157,16 @@ void RoleFile::ReadAgainIfChanged() {
   }
 }
 
+absl::StatusOr<Reload::Install> RoleFile::ReadAgain() {
+  const FileStamp stamp = FileStamp::Of(path_);
+  ASSIGN_OR_RETURN(auto callers, ReadLines());
+  return [this, stamp, callers = std::move(callers)] {
+    MutexLock lock(&mutex_);
+    stamp_ = stamp;
+    callers_ = callers;
+  };
+}
+
 std::optional<Principal> RoleFile::FindToken(absl::string_view shown) {
   const std::string hash = HashOf(shown);
   MutexLock lock(&mutex_);

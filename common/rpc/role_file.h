@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "common/base/file_stamp.h"
 #include "common/base/mutex.h"
+#include "common/base/reload.h"
 
 namespace espalier {
 
@@ -56,6 +57,8 @@ class RoleFile {
   // `names`: of a certificate that was verified. The first line with one of
   // them counts.
   std::optional<Principal> FindCertificate(absl::Span<const std::string> names);
+  // For Reload, which may call it for as long as this object lives.
+  absl::StatusOr<Reload::Install> ReadAgain();
   // Whether the file still has this caller.
   bool Has(const Principal& caller);
 

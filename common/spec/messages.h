@@ -111,6 +111,14 @@ struct Proposal {
   bool ring_unreadable = false;
 };
 
+inline constexpr size_t kMaxTenantBytes = 64;
+
+// Whom a sequence is run for.
+struct TenantShare {
+  std::string tenant = {};  // at most kMaxTenantBytes
+  double weight = 1;        // among other tenants; finite and above 0
+};
+
 struct VerifyRequest {
   SequenceUpdate update;
   TokenTree tree;    // node 0: the last committed token
@@ -123,6 +131,7 @@ struct VerifyRequest {
   // Lower is earlier: the sequence waits as if it had come so many seconds
   // later. At most kMaxPriority, and at least its negative.
   int64_t priority = 0;
+  TenantShare share = {};  // of a request that opens the sequence
   LogprobRequest logprobs = {};
   RanksRequest ranks = {};
 };

@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(std::string path) {
 
 absl::Status AuditLog::Append(const std::string& line) const {
   if (path_.empty()) {
-    LogInfo(absl::StrCat("audit ", line));
+    LogAlways(absl::StrCat("audit ", line));
     return absl::OkStatus();
   }
   const int file =

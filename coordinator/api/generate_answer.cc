@@ -75,6 +75,7 @@ void GenerateAnswer::End(const absl::Status& status,
   next.mutable_text()->append(report.last_text);
   if (!status.ok()) return;
   *next.mutable_summary() = Summarise(report, SeedOf(report.output));
+  if (options_.hides_rounds) HideRounds(*next.mutable_summary());
 }
 
 std::optional<v1::GenerateResponse> GenerateAnswer::Take() {

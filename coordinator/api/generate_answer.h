@@ -24,6 +24,7 @@ class GenerateAnswer {
     std::string request_id;
     uint64_t seed = 0;  // of output 0
     bool echo = false;
+    bool hides_rounds = false;  // leaves out what tells how drafts fitted
     const Tokenizer* tokenizer = nullptr;
   };
   explicit GenerateAnswer(Options options) : options_(std::move(options)) {}

@@ -37,6 +37,7 @@ class GenerateCalls {
     PriorityLimits priority_limits;
     // Whether Caller::stated_tenant names callers without a name.
     bool tenant_metadata = false;
+    bool paced = false;  // see Coordinator::Options::pace
     // Runs on a thread of its own; see EncodePrompt.
     std::function<absl::StatusOr<std::vector<TokenId>>(
         const v1::GenerateRequest&, const ServedModel&)>
@@ -48,6 +49,11 @@ class GenerateCalls {
 
   // Answers that are finished and not read yet.
   UnreadStreams& unread() { return unread_; }
+
+  // Whether this caller is not told what drafts have brought.
+  bool HidesRounds(bool is_operator) const {
+    return options_.paced && !is_operator;
+  }
 
   // Opens the stream of an accepted request, which lives until it gets its
   // Begin or Fail.

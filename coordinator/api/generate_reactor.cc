@@ -184,27 +184,28 @@ GenerateReactor* StartReactor(GenerateCalls& calls,
                               absl::StatusOr<v1::GenerateRequest> request) {
   GenerateReactor* reactor = nullptr;
   const bool echo = request.ok() && request->echo();
-  const absl::Status status =
-      calls.Start({.peer = context->peer(),
-                   .deadline = CallDeadline(context->raw_deadline()),
-                   .traceparent = TraceparentOf(*context),
-                   .tenant = admitted.tenant,
-                   .stated_tenant = MetadataOf(*context, kTenantMetadata),
-                   .is_operator = admitted.is_operator},
-                  std::move(request),
-                  [&](const GenerationRequest& parsed) -> AnswerStream& {
-                    reactor = new GenerateReactor(
-                        {.answer = {.request_id = parsed.request_id,
-                                    .seed = parsed.sampling.seed,
-                                    .echo = echo,
-                                    .tokenizer = calls.model().tokenizer},
-                         .num_outputs = parsed.num_running_outputs(),
-                         .context = context,
-                         .request_bytes = bytes,
-                         .unread = &calls.unread(),
-                         .still_admitted = admitted.still});
-                    return *reactor;
-                  });
+  const absl::Status status = calls.Start(
+      {.peer = context->peer(),
+       .deadline = CallDeadline(context->raw_deadline()),
+       .traceparent = TraceparentOf(*context),
+       .tenant = admitted.tenant,
+       .stated_tenant = MetadataOf(*context, kTenantMetadata),
+       .is_operator = admitted.is_operator},
+      std::move(request),
+      [&](const GenerationRequest& parsed) -> AnswerStream& {
+        reactor = new GenerateReactor(
+            {.answer = {.request_id = parsed.request_id,
+                        .seed = parsed.sampling.seed,
+                        .echo = echo,
+                        .hides_rounds = calls.HidesRounds(admitted.is_operator),
+                        .tokenizer = calls.model().tokenizer},
+             .num_outputs = parsed.num_running_outputs(),
+             .context = context,
+             .request_bytes = bytes,
+             .unread = &calls.unread(),
+             .still_admitted = admitted.still});
+        return *reactor;
+      });
   return status.ok() ? reactor : GenerateReactor::Refuse(status);
 }
 

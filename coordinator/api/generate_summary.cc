@@ -65,6 +65,16 @@ void FillTiming(const Timing& timing, v1::Timing& out) {
 
 }  // namespace
 
+void HideRounds(v1::GenerateSummary& summary) {
+  summary.clear_spec_stats();
+  v1::Timing& timing = *summary.mutable_timing();
+  timing.clear_total_ms();
+  timing.clear_draft_ms();
+  timing.clear_merge_ms();
+  timing.clear_verify_ms();
+  timing.clear_wire_ms();
+}
+
 v1::GenerateSummary Summarise(const GenerationReport& report, uint64_t seed) {
   v1::GenerateSummary out;
   out.set_finish_reason(ToProto(report.finish_reason));

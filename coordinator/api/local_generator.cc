@@ -182,6 +182,7 @@ std::unique_ptr<GenerateCall> LocalGenerator::Start(
             .answer = {.request_id = parsed.request_id,
                        .seed = parsed.sampling.seed,
                        .echo = echo,
+                       .hides_rounds = calls_->HidesRounds(caller.is_operator),
                        .tokenizer = calls_->model().tokenizer},
             .num_outputs = parsed.num_running_outputs(),
             .request_bytes = bytes,

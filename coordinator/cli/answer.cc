@@ -173,7 +173,9 @@ std::string ToJson(const Answer& answer) {
       {"text", answer.text},
       {"finish_reason", FinishReasonName(summary.finish_reason())},
       {"usage", UsageJson(summary.usage())},
-      {"spec_stats", SpecStatsJson(summary.spec_stats())},
+      {"spec_stats", summary.has_spec_stats()
+                         ? SpecStatsJson(summary.spec_stats())
+                         : Json(nullptr)},
       {"timing", TimingJson(answer)},
       {"seed", summary.seed()},
       {"request_id", answer.request_id},
@@ -199,6 +201,13 @@ std::vector<std::string> WarningsOf(const Answer& answer) {
 std::string ToLine(const Answer& answer) {
   const v1::SpecStats& stats = answer.summary.spec_stats();
   const auto speed = DecodeSpeedOf(answer).TokensPerSecond();
+  if (!answer.summary.has_spec_stats()) {  // paced
+    return absl::StrFormat(
+        "%d tokens (%s) | %s",
+        static_cast<int64_t>(answer.token_ids.size()) - answer.resumed_tokens,
+        FinishReasonName(answer.summary.finish_reason()),
+        PromptTime(answer.summary));
+  }
   std::string line = absl::StrFormat(
       "tau %.2f | %s tokens/s | %d tokens in %d verifications (%s)",
       stats.mean_acceptance_length(),

@@ -108,6 +108,16 @@ void ApiKeys::ReadAgainIfChanged() {
   }
 }
 
+absl::StatusOr<Reload::Install> ApiKeys::ReadAgain() {
+  const FileStamp stamp = FileStamp::Of(path_);
+  ASSIGN_OR_RETURN(auto keys, Read(path_));
+  return [this, stamp, keys = std::move(keys)] {
+    MutexLock lock(&mutex_);
+    stamp_ = stamp;
+    keys_ = keys;
+  };
+}
+
 std::optional<std::string> ApiKeys::Find(absl::string_view shown) {
   const std::string hash = Sha256(shown);
   MutexLock lock(&mutex_);

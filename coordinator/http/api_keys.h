@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/file_stamp.h"
 #include "common/base/mutex.h"
+#include "common/base/reload.h"
 
 namespace espalier::coordinator {
 
@@ -31,6 +32,9 @@ class ApiKeys {
   // Returns the name of the key, or an empty one if it has none; nullopt: it is
   // not one of the keys. Takes the same time for every key that is shown.
   std::optional<std::string> Find(absl::string_view shown);
+
+  // For Reload, which may call it for as long as this object lives.
+  absl::StatusOr<Reload::Install> ReadAgain();
 
  private:
   struct Key {

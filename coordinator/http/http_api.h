@@ -17,7 +17,7 @@ namespace espalier::coordinator {
 class HttpApi {
  public:
   struct Access {
-    std::unique_ptr<ApiKeys> keys;  // null: none are needed
+    std::shared_ptr<ApiKeys> keys;  // null: none are needed
     // Origins of web pages that may call: "https://...", or "*".
     std::vector<std::string> allowed_origins = {};
     // Without keys, the names by which the server may be called, besides IP

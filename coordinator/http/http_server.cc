@@ -75,6 +75,11 @@ absl::StatusOr<ListenAddress> AddressOf(const std::string& listen,
   return address;
 }
 
+absl::Status OfKeys(const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat("http.keys_file: ", status.message()));
+}
+
 absl::StatusOr<HttpApi::Access> AccessOf(const v1::HttpConfig& config) {
   HttpApi::Access access = {
       .keys = nullptr,
@@ -84,11 +89,7 @@ absl::StatusOr<HttpApi::Access> AccessOf(const v1::HttpConfig& config) {
       .any_host = config.insecure()};
   if (config.keys_file().empty()) return access;
   auto keys = ApiKeys::ReadFile(config.keys_file());
-  if (!keys.ok()) {
-    return absl::Status(
-        keys.status().code(),
-        absl::StrCat("http.keys_file: ", keys.status().message()));
-  }
+  if (!keys.ok()) return OfKeys(keys.status());
   access.keys = *std::move(keys);
   return access;
 }
@@ -111,6 +112,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
   ASSIGN_OR_RETURN(const http::Limits limits, LimitsOf(config));
   ASSIGN_OR_RETURN(ListenAddress address, AddressOf(listen, config));
   ASSIGN_OR_RETURN(HttpApi::Access access, AccessOf(config));
+  server->keys_ = access.keys;
   ASSIGN_OR_RETURN(auto certificates, CertificatesOf(config));
   server->has_tls_ = certificates != nullptr;
   if (IsOpen(address, config)) {
@@ -142,6 +144,13 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
 }
 
 HttpServer::~HttpServer() = default;
+
+absl::StatusOr<Reload::Install> HttpServer::ReadAgain() {
+  if (keys_ == nullptr) return [] {};
+  auto install = keys_->ReadAgain();
+  if (!install.ok()) return OfKeys(install.status());
+  return install;
+}
 
 void HttpServer::Drain(absl::Time deadline) { server_->Drain(deadline); }
 

@@ -8,7 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/reload.h"
 #include "common/http/server.h"
+#include "coordinator/http/api_keys.h"
 #include "coordinator/http/http_api.h"
 #include "espalier/v1/config.pb.h"
 
@@ -32,6 +34,10 @@ class HttpServer {
   // The bound address; a port 0 is replaced by the one that was chosen.
   const std::string& address() const { return address_; }
 
+  // Reads the keys again, for Reload, which may call it for as long as this
+  // object lives.
+  absl::StatusOr<Reload::Install> ReadAgain();
+
   bool has_tls() const { return has_tls_; }
   // A line if everybody who reaches the address may use the server; or none.
   const std::vector<std::string>& open_listeners() const {
@@ -50,6 +56,7 @@ class HttpServer {
   bool has_tls_ = false;
   std::vector<std::string> open_listeners_;
   std::atomic<bool> draining_ = false;
+  std::shared_ptr<ApiKeys> keys_;  // null: none are needed
   std::unique_ptr<HttpApi> api_;
   std::unique_ptr<http::Server> server_;  // last: it uses the rest
 };

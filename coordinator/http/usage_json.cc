@@ -28,6 +28,7 @@ void UsageSum::Add(const v1::GenerateResponse& last) {
     cached_tokens_ += summary.usage().cached_tokens();
   }
   completion_tokens_ += summary.usage().completion_tokens();
+  has_stats_ = summary.has_spec_stats();
   AddStats(summary.spec_stats());
   if (summary.timing().total_ms() >= timing_.total_ms()) {
     timing_ = summary.timing();
@@ -71,15 +72,17 @@ void UsageSum::AddStats(const v1::SpecStats& stats) {
 }
 
 Json UsageSum::OpenAiUsage() const {
-  const int64_t accepted = stats_.num_accepted_draft_tokens();
-  return {
-      {"prompt_tokens", prompt_tokens_},
-      {"completion_tokens", completion_tokens_},
-      {"total_tokens", prompt_tokens_ + completion_tokens_},
-      {"prompt_tokens_details", {{"cached_tokens", cached_tokens_}}},
-      {"completion_tokens_details",
-       {{"accepted_prediction_tokens", accepted},
-        {"rejected_prediction_tokens", stats_.num_draft_tokens() - accepted}}}};
+  Json usage = {{"prompt_tokens", prompt_tokens_},
+                {"completion_tokens", completion_tokens_},
+                {"total_tokens", prompt_tokens_ + completion_tokens_},
+                {"prompt_tokens_details", {{"cached_tokens", cached_tokens_}}}};
+  if (has_stats_) {
+    const int64_t accepted = stats_.num_accepted_draft_tokens();
+    usage["completion_tokens_details"] = {
+        {"accepted_prediction_tokens", accepted},
+        {"rejected_prediction_tokens", stats_.num_draft_tokens() - accepted}};
+  }
+  return usage;
 }
 
 Json UsageSum::Drafters() const {
@@ -99,6 +102,13 @@ Json UsageSum::Drafters() const {
 }
 
 Json UsageSum::Espalier() const {
+  if (!has_stats_) {
+    return {{"timing",
+             {{"queue_ms", timing_.queue_ms()},
+              {"time_to_first_token_ms", timing_.time_to_first_token_ms()}}},
+            {"seeds", seeds_},
+            {"warnings", warnings_}};
+  }
   const uint32_t rounds = stats_.num_spec_steps();
   return {{"tau", rounds == 0 ? 0.0 : static_cast<double>(emitted_) / rounds},
           {"rounds", rounds},

@@ -37,6 +37,7 @@ class UsageSum {
   int64_t cached_tokens_ = 0;
   int64_t completion_tokens_ = 0;
   int64_t emitted_ = 0;
+  bool has_stats_ = true;  // false: the client is not told
   v1::SpecStats stats_;
   v1::Timing timing_;  // of the output that took the longest
   std::vector<uint64_t> seeds_;

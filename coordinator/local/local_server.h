@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/reload.h"
 #include "common/base/serial_executor.h"
 #include "common/otlp/span_exporter.h"
 #include "common/rpc/server_runner.h"
@@ -31,6 +32,8 @@ class LocalServer {
   // Address of the API over HTTP; empty: none.
   std::string http_address() const { return http_ ? http_->address() : ""; }
   bool http_has_tls() const { return http_ && http_->has_tls(); }
+  // Has `reload` read files of callers again, while this object lives.
+  void Follow(Reload& reload) { coordinator_->Follow(reload, http_.get()); }
   // Waits until the warm-up is over, or until the deadline.
   void AwaitWarm(absl::Time deadline) { coordinator_->AwaitWarm(deadline); }
 

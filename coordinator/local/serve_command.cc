@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
+#include "common/config/follow_config.h"
 #include "common/config/service_flags.h"
 #include "common/obs/log.h"
 #include "common/rpc/listen_address.h"
@@ -24,7 +25,8 @@ namespace {
 
 constexpr char kServeUsage[] =
     R"(Usage: espalier serve [--model PATH] [--device DEVICE] [--http-listen ADDRESS]
-                      [--config FILE] [--set path=value]... [--log-json]
+                      [--pace MS] [--config FILE] [--set path=value]...
+                      [--log-json]
 
 Runs verifier, drafters and coordinator in one process. Without a configuration
 it serves the default model with prompt lookup and the model's own drafters, on
@@ -42,6 +44,8 @@ HTTP:           OpenAI's API is on 127.0.0.1:8080, or on another port if that is
                 taken; --http-listen HOST:PORT chooses ("none": no HTTP), short
                 for --set http_listen=HOST:PORT. Beyond the loopback it needs
                 keys (--set http.keys_file=FILE) or --set http.insecure=true
+A steady pace:  --pace MILLISECONDS sends one token a message, short for
+                --set core.pace_ms=MILLISECONDS (deploy/SECURITY.md)
 The status page is on 127.0.0.1:9464, or on another port if that is taken,
 unless server.metrics_listen gives its address ("none": no page).
 )";
@@ -126,7 +130,8 @@ struct ShortFlag {
 };
 constexpr ShortFlag kShortFlags[] = {{"--model", "verifier.model"},
                                      {"--device", "verifier.device"},
-                                     {"--http-listen", "http_listen"}};
+                                     {"--http-listen", "http_listen"},
+                                     {"--pace", "core.pace_ms"}};
 
 // The field's setting in `args` at `i`, of one word or two; empty: another
 // flag.
@@ -170,10 +175,20 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
   }
   if (flags.log_json) LogAsJson();
   ShutdownSignals signals;  // before any thread starts
-  ASSIGN_OR_RETURN(v1::ServeConfig config,
-                   LoadServeConfig({.config_file = flags.config_file,
-                                    .overrides = flags.overrides},
-                                   context.places));
+  const auto load = [&flags, places = context.places] {
+    return LoadServeConfig(
+        {.config_file = flags.config_file, .overrides = flags.overrides},
+        places);
+  };
+  ASSIGN_OR_RETURN(v1::ServeConfig config, load());
+  RETURN_IF_ERROR(FollowConfig(
+      config,
+      [load](google::protobuf::Message& into) -> absl::Status {
+        ASSIGN_OR_RETURN(const v1::ServeConfig again, load());
+        into.CopyFrom(again);
+        return absl::OkStatus();
+      },
+      signals.reload()));
   RETURN_IF_ERROR(ChooseAddress(
       "the status page", kPageAddress,
       *config.mutable_server()->mutable_metrics_listen(), context.err));
@@ -188,6 +203,7 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
                      lost.Notify();
                      signals.Raise();
                    }));
+  server->Follow(signals.reload());
   PrintPlaces(*server, config.verifier().model(), context.err);
   server->AwaitWarm(absl::Now() + kWarmUp);
   ServeUntilSignal(server->runner(), signals);

@@ -79,6 +79,7 @@ void VerifierLink::Send() {
   // Set before the call, as the answer may come at once.
   answer_due_ = options_.scope->SetTimer(options_.scope->Now() + patience_,
                                          [this] { AskAgain(); });
+  const bool opens = held_length_ == 0;
   options_.peer->endpoint->Verify(
       {.update = session_->UpdateFrom(held_length_, round_),
        .tree = *tree_,
@@ -87,6 +88,7 @@ void VerifierLink::Send() {
        .max_length = session_->length() + session_->num_left(),
        .adjustments = session_->adjustments(),
        .priority = options_.priority,
+       .share = opens ? options_.share : TenantShare{},
        .logprobs = session_->logprobs(),
        .ranks = ranks_},
       options_.deadline,

@@ -59,6 +59,7 @@ class VerifierLink {
     absl::Time deadline;  // of the request
     VerifierRetry retry;
     int64_t priority = 0;
+    TenantShare share = {};
   };
   struct Verified {
     VerifyResult verify_result;  // fits the tree

@@ -75,7 +75,9 @@ class Coordinator {
     absl::Duration draft_timeout = absl::Milliseconds(50);
     bool draft_ahead = true;    // where drafters would be idle
     bool log_requests = false;  // those without a traceparent, too
-    Tracing tracing;            // its sink must outlive the coordinator
+    // Between the tokens of an output (see Pacer); zero: as they come.
+    absl::Duration pace = absl::ZeroDuration();
+    Tracing tracing;  // its sink must outlive the coordinator
     // For WarmUp; empty: none.
     std::vector<TokenId> warm_up_text;
     absl::Duration warm_up_limit = absl::Seconds(2);

@@ -76,7 +76,8 @@ Generation::Generation(Options options)
                         .rule = options_.plan.rule,
                         .deadline = options_.deadline,
                         .retry = options_.verifier_retry,
-                        .priority = options_.plan.priority},
+                        .priority = options_.plan.priority,
+                        .share = options_.share},
            .policy = options_.plan.policy,
            .budget = options_.plan.budget,
            .adaptive = options_.plan.adaptive,
@@ -96,6 +97,9 @@ Generation::Generation(Options options)
                  .rule = options_.plan.rule,
                  .rule_obstacle = RuleObstacle(options_),
                  .warnings = options_.plan.warnings}) {
+  if (options_.pace > absl::ZeroDuration()) {
+    pacer_.emplace(&scope_, options_.pace, options_.sink.get());
+  }
   scope_.PostAt(options_.deadline - kForTheCause, [this] { OnDeadlineNear(); });
   scope_.PostAt(options_.deadline, [this] { OnDeadline(); });
 }
@@ -162,14 +166,32 @@ void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
        .draft_wait = result->draft_wait,
        .round_trip = result->round_trip});
   if (options_.on_prefilled) std::exchange(options_.on_prefilled, nullptr)();
-  options_.sink->OnTokens(
-      PieceOf(std::move(result->verify_result), committed, info));
+  Emit(PieceOf(std::move(result->verify_result), committed, info), committed);
   times.emitted = scope_.Now();
   recorder_.Emit(times, committed.num_kept);
-  if (committed.finish_reason == FinishReason::kUnspecified) {
+  ends_as_ = committed.finish_reason;
+  const bool ends = ends_as_ != FinishReason::kUnspecified;
+  if (pacer_) {
+    pacer_->Await(ends ? 0 : Pacer::kAhead, [this] { GoOn(); });
+  } else {
+    GoOn();
+  }
+}
+
+void Generation::Emit(const OutputPiece& piece,
+                      const Session::Committed& committed) {
+  if (pacer_) {
+    pacer_->Add(piece, committed.text_ends);
+  } else {
+    options_.sink->OnTokens(piece);
+  }
+}
+
+void Generation::GoOn() {
+  if (ends_as_ == FinishReason::kUnspecified) {
     NextRound();
   } else {
-    Finish(absl::OkStatus(), committed.finish_reason);
+    Finish(absl::OkStatus(), ends_as_);
   }
 }
 
@@ -227,6 +249,7 @@ void Generation::OnDeadlineNear() {
 }
 
 void Generation::OnDeadline() {
+  if (ends_as_ != FinishReason::kUnspecified) return GoOn();
   if (!running_) options_.metrics->Count(RejectReason::kDeadline);
   Finish(absl::DeadlineExceededError("deadline of the request"),
          FinishReason::kDeadline);
@@ -239,6 +262,7 @@ void Generation::Finish(absl::Status status, FinishReason reason) {
   } else if (absl::IsUnavailable(status)) {
     status = WithRetryAfter(std::move(status), options_.retry_after);
   }
+  if (pacer_) pacer_->Flush();
   scope_.Close();
   if (running_) options_.journal->End(session_.id().number);
   round_.End(session_);

@@ -14,6 +14,7 @@
 #include "coordinator/peers/feature_budget.h"
 #include "coordinator/rounds/decode_round.h"
 #include "coordinator/rounds/generation_recorder.h"
+#include "coordinator/rounds/pacer.h"
 #include "coordinator/rounds/request_trace.h"
 #include "coordinator/rounds/retry_advice.h"
 #include "coordinator/rounds/round_journal.h"
@@ -35,13 +36,15 @@ class Generation {
     absl::Time arrival;
     absl::Time deadline;
     RequestPlan plan;
+    TenantShare share = {};              // of the verifier's K/V pool
     std::vector<DrafterPeer*> drafters;  // of the plan, in its order
     const VerifierPeer* verifier;
     VerifierRetry verifier_retry;
     absl::Duration draft_timeout;
     bool draft_ahead;
-    bool log_requests = false;  // see Coordinator::Options
-    bool explores = false;      // see DecodeRound
+    bool log_requests = false;                   // see Coordinator::Options
+    bool explores = false;                       // see DecodeRound
+    absl::Duration pace = absl::ZeroDuration();  // see Coordinator::Options
     std::optional<RequestTrace::Options> trace = {};  // nullopt: no spans
     FeatureBudget* feature_budget;
     absl::Duration retry_after;  // advice while the verifier is away
@@ -83,6 +86,8 @@ class Generation {
   void FinishResumed();
   void NextRound();
   void OnRound(absl::StatusOr<DecodeRound::Result> result);
+  void Emit(const OutputPiece& piece, const Session::Committed& committed);
+  void GoOn();
   OutputPiece PieceOf(VerifyResult verify_result,
                       const Session::Committed& committed,
                       const StepInfo& info) const;
@@ -99,6 +104,9 @@ class Generation {
   Session session_;
   DecodeRound round_;
   GenerationRecorder recorder_;
+  std::optional<Pacer> pacer_;
+  // Why the output ends when the last tokens are sent.
+  FinishReason ends_as_ = FinishReason::kUnspecified;
   bool running_ = false;
 };
 

@@ -42,6 +42,7 @@ Session::Committed Session::Commit(absl::Span<const TokenId> tokens) {
     const bool ends = std::binary_search(stop_token_ids_.begin(),
                                          stop_token_ids_.end(), token);
     if (text_ && !ends) committed.text += text_->Push(token);
+    committed.text_ends.push_back(committed.text.size());
     if (ends) {
       committed.finish_reason = FinishReason::kStop;
       committed.matched_stop_token = token;

@@ -41,7 +41,8 @@ class Session {
     FinishReason finish_reason = FinishReason::kUnspecified;  // not ended
     std::optional<TokenId> matched_stop_token = {};
     std::optional<std::string> matched_stop_string = {};
-    std::string text = {};  // that is certain with the kept tokens
+    std::string text = {};               // that is certain with the kept tokens
+    std::vector<size_t> text_ends = {};  // in `text`, of each kept token
   };
   // Appends the tokens that a verification emitted.
   Committed Commit(absl::Span<const TokenId> tokens);

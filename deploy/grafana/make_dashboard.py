@@ -273,6 +273,19 @@ ROWS = [
               ("{{rule}} {{reason}}", rate("espalier_verifier_rule_fallbacks_total",
                                            by="rule, reason")), unit="reqps", width=12),
     ]),
+    ("Tenants", [
+        Panel("Tokens of tenants", "Of prompts and answers. Without core.tenants_file there are "
+              "no tenants.",
+              ("{{tenant}}", rate("espalier_tenant_tokens_total", by="tenant")),
+              unit="tokens/s", stack=True),
+        Panel("Outputs of tenants", "Running, and waiting for their turn.",
+              ("{{tenant}} {{state}}", "sum by (tenant, state) (espalier_tenant_outputs)"),
+              stack=True),
+        Panel("Refused by tenant", "For a quota, or since the tenant's part of the queue was full.",
+              ("{{tenant}} {{outcome}}", rate("espalier_tenant_requests_total",
+                                              'outcome!="admitted"', "tenant, outcome")),
+              unit="reqps", stack=True),
+    ]),
     ("HTTP", [
         Panel("Requests over HTTP", "By route and status. 0: the client left before there was one.",
               ("{{route}} {{status}}", rate("espalier_http_requests_total", by="route, status")),

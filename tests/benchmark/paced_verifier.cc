@@ -54,7 +54,8 @@ int main(int argc, char** argv) {
   espalier::ShutdownSignals signals;
   espalier::v1::VerifierConfig config;
   if (auto done = espalier::ConfigFromFlags(
-          argc, argv, {"paced-verifier", "For measurements."}, config)) {
+          argc, argv, {"paced-verifier", "For measurements."}, config,
+          signals.reload())) {
     return *done;
   }
   return espalier::ExitStatus(

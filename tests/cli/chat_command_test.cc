@@ -18,7 +18,9 @@ FakeAnswer Say(const std::string& text,
   answer.messages.resize(1);
   answer.messages[0].add_token_ids(7);
   answer.messages[0].set_text(text);
-  answer.messages[0].mutable_summary()->set_finish_reason(reason);
+  v1::GenerateSummary& summary = *answer.messages[0].mutable_summary();
+  summary.set_finish_reason(reason);
+  summary.mutable_spec_stats();
   return answer;
 }
 
@@ -45,6 +47,17 @@ TEST_F(ChatCommand, EachAnswerSeesWhatWasSaid) {
   EXPECT_EQ(Said(server_.requests()[1]),
             "system: Be kind.\nuser: one\nassistant: answer 2\nuser: two\n");
   EXPECT_EQ(server_.requests()[1].seed(), 5u);
+}
+
+TEST_F(ChatCommand, APacedAnswerHasNoNumbersOfSpeculation) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    auto answer = Say("yes");
+    answer.messages[0].mutable_summary()->clear_spec_stats();
+    return answer;
+  });
+  const CliResult result = Run({"chat"}, "one\n");
+  EXPECT_THAT(result.err, HasSubstr("1 tokens (stop) | first token after"));
+  EXPECT_EQ(result.err.find("tau"), std::string::npos);
 }
 
 TEST_F(ChatCommand, NewForgetsAllButTheSystemMessage) {

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 import urllib.error
 from collections.abc import Iterator
@@ -78,7 +79,11 @@ class DashboardTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.cluster = live_cluster.Cluster(["core.draft_timeout_ms=1000", "http_listen=127.0.0.1:0"])
+        tenants = cls.enterClassContext(tempfile.NamedTemporaryFile("w", suffix=".textproto"))
+        tenants.write('tenants { name: "acme" }\n')
+        tenants.flush()
+        cls.cluster = live_cluster.Cluster(["core.draft_timeout_ms=1000", "http_listen=127.0.0.1:0",
+                                            f"core.tenants_file={tenants.name}"])
         cls.addClassCleanup(cls.cluster.close)
         cls.prometheus = live_cluster.Prometheus(cls.cluster, live_cluster.free_port())
         # A rate needs two scrapes that differ.

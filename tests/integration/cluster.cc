@@ -232,12 +232,14 @@ std::string Cluster::Metrics(const std::string& name) const {
       .output;
 }
 
-Generated Generate(
-    v1::Inference::Stub& stub, const v1::GenerateRequest& request,
-    const std::function<void(const v1::GenerateResponse&,
-                             grpc::ClientContext&)>& on_message) {
+Generated Generate(v1::Inference::Stub& stub,
+                   const v1::GenerateRequest& request,
+                   const std::function<void(const v1::GenerateResponse&,
+                                            grpc::ClientContext&)>& on_message,
+                   const std::string& tenant) {
   Generated out;
   grpc::ClientContext context;
+  if (!tenant.empty()) context.AddMetadata("x-tenant", tenant);
   context.set_deadline(std::chrono::system_clock::now() + kPatience);
   auto reader = stub.Generate(&context, request);
   v1::GenerateResponse message;

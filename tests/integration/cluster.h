@@ -94,10 +94,12 @@ struct Generated {
 };
 
 // Runs a request to its end; `on_message` sees each message as it comes.
+// `tenant`: as a gateway would name it; empty: none.
 Generated Generate(
     v1::Inference::Stub& stub, const v1::GenerateRequest& request,
     const std::function<void(const v1::GenerateResponse&,
-                             grpc::ClientContext&)>& on_message = nullptr);
+                             grpc::ClientContext&)>& on_message = nullptr,
+    const std::string& tenant = "");
 
 }  // namespace espalier::testing
 

@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/notification.h"
 #include "tests/integration/char_model.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/default_model.h"
@@ -92,6 +95,54 @@ TEST(KvRoom, LongPromptsInPlentyAllGetOn) {
 
 TEST(KvRoom, Int8HoldsMoreAndIsAsLossless) {
   ExpectLongPromptsGetOn("int8", 2720);
+}
+
+// One tenant's 24 requests are many times the pool and wait for each other.
+// Another tenant's request does not wait for them, since it has a part of the
+// pool, and all texts are as alone.
+TEST(KvRoom, ATenantIsNotKeptOutByAnother) {
+  const std::string tenants = ::testing::TempDir() + "/tenants.textproto";
+  std::ofstream(tenants) << "tenants { name: 'many' } tenants { name: 'one' }";
+  Cluster cluster({.model = CharModelFolder(),
+                   .drafters = LookupAndBigram(),
+                   .coordinator_sets = {"core.max_running_requests=25",
+                                        "core.tenants_file=" + tenants,
+                                        "core.tenant_metadata=true"},
+                   .verifier_sets = {"engine.kv_cache_mib=1", kFloats,
+                                     "engine.kv_cache_type=float32"}});
+  cluster.AwaitReady();
+
+  std::vector<v1::GenerateRequest> many;
+  for (int i = 0; i < 24; ++i) {
+    many.push_back(CharRequest(1.0f, /*seed=*/i, /*max_tokens=*/200));
+  }
+  std::vector<Generated> of_many(many.size());
+  std::atomic<int> num_ended = 0;
+  Notification begun;
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < many.size(); ++i) {
+    threads.emplace_back([&, i] {
+      size_t tokens = 0;
+      of_many[i] = Generate(
+          cluster.stub(), many[i],
+          [&](const v1::GenerateResponse& message, grpc::ClientContext&) {
+            const size_t before = tokens;
+            tokens += message.token_ids_size();
+            if (i == 0 && before < 50 && tokens >= 50) begun.Notify();
+          },
+          "many");
+      ++num_ended;
+    });
+  }
+  begun.Wait();
+  const v1::GenerateRequest one = CharRequest(1.0f, /*seed=*/99,
+                                              /*max_tokens=*/20);
+  const Generated of_one = Generate(cluster.stub(), one, nullptr, "one");
+  // By age it would come when at most four of them are left.
+  EXPECT_LT(num_ended, 12);
+  for (std::thread& thread : threads) thread.join();
+  ExpectTextsAreThoseOfRunningAlone(cluster, many, of_many);
+  ExpectTextsAreThoseOfRunningAlone(cluster, {one}, {of_one});
 }
 
 class DefaultModelRoom : public ::testing::Test {

@@ -41,8 +41,9 @@ int main(int argc, char** argv) {
   espalier::ShutdownSignals signals;
   signal(SIGUSR1, [](int) { espalier::is_lost = 1; });
   espalier::v1::VerifierConfig config;
-  if (auto done = espalier::ConfigFromFlags(
-          argc, argv, {"losing-verifier", "For tests."}, config)) {
+  if (auto done = espalier::ConfigFromFlags(argc, argv,
+                                            {"losing-verifier", "For tests."},
+                                            config, signals.reload())) {
     return *done;
   }
   return espalier::ExitStatus(

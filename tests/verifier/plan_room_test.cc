@@ -172,5 +172,26 @@ TEST(PlanRoom, NothingSharedIsGivenUpInVain) {
   EXPECT_THAT(plan.runs, ElementsAre(1, 2));
 }
 
+// A sequence within its tenant's share comes first, and those beyond theirs do
+// not keep it from the pool.
+TEST(PlanRoom, WhoIsBeyondItsShareGivesWay) {
+  std::vector<RoomClaim> claims = {Running(40, 41, 50), Fresh(30, 40),
+                                   Running(40, 41, 50), Fresh(10, 10)};
+  claims[2].beyond_share = claims[3].beyond_share = true;
+  const WholePlan plan = PlanBoth(claims, /*pool=*/100, /*free=*/20);
+  EXPECT_THAT(plan.admitted, ElementsAre(1));
+  EXPECT_THAT(plan.preempted, ElementsAre(2));
+  EXPECT_THAT(plan.runs, ElementsAre(0, 1));
+}
+
+TEST(PlanRoom, WithinTheShareTheOlderKeepOthersOut) {
+  std::vector<RoomClaim> claims = {Running(40, 41, 70), Fresh(30, 40),
+                                   Running(10, 11, 20)};
+  claims[2].beyond_share = true;
+  const WholePlan plan = PlanBoth(claims, /*pool=*/100, /*free=*/50);
+  EXPECT_THAT(plan.admitted, IsEmpty());
+  EXPECT_THAT(plan.runs, ElementsAre(0, 2));
+}
+
 }  // namespace
 }  // namespace espalier::verifier

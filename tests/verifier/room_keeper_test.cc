@@ -92,6 +92,33 @@ TEST_F(RoomKeeperTest, TheYoungestGivesWayAndKeepsItsTokens) {
   EXPECT_EQ(metrics_.preemptions.Value(), 1);
 }
 
+// The pool is full of one tenant's sessions when another one's session comes.
+TEST_F(RoomKeeperTest, ATenantGetsItsPartFromOneThatHasMore) {
+  const TenantShare full = {"full", 1}, late = {"late", 1};
+  Session& oldest = Open(1, 10);
+  Session& second = Open(2, 10);
+  oldest.share = second.share = full;
+  EXPECT_THAT(keeper_.TakeRoom(), ElementsAre(&oldest, &second));
+  Compute(oldest);
+  Compute(second);
+  Session& third = Open(3, 10);
+  third.share = full;
+  EXPECT_THAT(keeper_.TakeRoom(), ElementsAre(&oldest, &second));
+  Session& other = Open(4, 10);
+  other.share = late;
+  EXPECT_THAT(keeper_.TakeRoom(), ElementsAre(&oldest, &second, &other));
+  Compute(other);
+  oldest.tokens.resize(19, 3);
+  Compute(oldest);
+  other.tokens.resize(18, 3);
+  EXPECT_THAT(keeper_.TakeRoom(), ElementsAre(&oldest, &other));
+  EXPECT_TRUE(second.was_preempted);
+  EXPECT_FALSE(third.admitted);
+  // Its part is free again for the first.
+  sessions_.Erase({1, 4});
+  EXPECT_THAT(keeper_.TakeRoom(), ElementsAre(&oldest, &second));
+}
+
 TEST_F(RoomKeeperTest, RoomMayComeByADeadlineOrFromADormantSession) {
   Session& session = Open(1, 5);
   EXPECT_EQ(keeper_.WhenRoomMayCome(), executor_.Now() + absl::Seconds(1));

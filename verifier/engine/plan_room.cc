@@ -5,7 +5,7 @@
 namespace espalier::verifier {
 namespace {
 
-// Grant preempts dormant claims, then claims younger than `for_whom`, until
+// Grant preempts dormant claims, then claims that come after `for_whom`, until
 // `missing` is free. If that is not enough, it preempts none, or all where what
 // they share may be enough.
 class Preemption {
@@ -43,24 +43,36 @@ class Preemption {
   std::vector<bool> gone_;
 };
 
+struct Expected {
+  int64_t sequences = 0;
+  int64_t room = 0;
+
+  void Add(int64_t of_sequence) {
+    ++sequences;
+    room += of_sequence;
+  }
+};
+
 }  // namespace
 
 std::vector<size_t> PlanAdmission(absl::Span<const RoomClaim> claims,
                                   int64_t pool) {
-  int64_t expected = 0;
-  bool is_alone = true;
+  Expected all, within;  // the admitted ones; those of them within their share
+  const auto add = [&](const RoomClaim& claim) {
+    const int64_t room = std::max(claim.held, claim.expected);
+    all.Add(room);
+    if (!claim.beyond_share) within.Add(room);
+  };
   for (const RoomClaim& claim : claims) {
-    if (!claim.admitted || claim.dormant) continue;
-    expected += std::max(claim.held, claim.expected);
-    is_alone = false;
+    if (claim.admitted && !claim.dormant) add(claim);
   }
   std::vector<size_t> admitted;
   for (size_t i = 0; i < claims.size(); ++i) {
     if (claims[i].admitted || !claims[i].waits) continue;
-    expected += claims[i].expected;
-    if (expected > pool && !is_alone) break;
+    const Expected& others = claims[i].beyond_share ? all : within;
+    if (others.sequences > 0 && others.room + claims[i].expected > pool) break;
     admitted.push_back(i);
-    is_alone = false;
+    add(claims[i]);
   }
   return admitted;
 }

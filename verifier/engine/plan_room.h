@@ -18,32 +18,38 @@ struct RoomClaim {
   int64_t expected = 0;   // to hold alone before long; >= next
   bool admitted = false;  // may hold room
   bool dormant = false;   // no request for some time: its room may be taken
+  // Its tenant has its part of the pool without it (room_shares.h): it gives
+  // way to the sequences that come before it.
+  bool beyond_share = false;
 };
 
 // Returns the sequences, indices into `claims`, that are admitted from now on.
-// `claims`: oldest first; `pool`: the room that they do not share.
+// `claims`: those within their tenants' shares, then the others, each oldest
+// first; `pool`: the room that they do not share.
 //
 // A sequence is admitted when its expected room fits beside that of the other
-// admitted sequences, so that a sequence that starts or restarts runs for a
-// while before any must be preempted. A sequence alone is always admitted. No
-// sequence overtakes an older one that waits for admission.
+// admitted sequences, those aside that give way to it because they are beyond
+// their share. So a sequence that starts or restarts runs for a while before
+// any must be preempted. A sequence alone is always admitted. No sequence
+// overtakes an earlier one that waits for admission.
 std::vector<size_t> PlanAdmission(absl::Span<const RoomClaim> claims,
                                   int64_t pool);
 
-// Indices into the claims, each list oldest first.
+// Indices into the claims, each list in their order.
 struct RoomPlan {
   std::vector<size_t> preempted = {};  // lose all their room and the admission
   std::vector<size_t> runs = {};       // have room for their next pass
 };
 
 // Divides `free`, the room that no sequence holds, among the admitted sequences
-// of `claims`, oldest first.
+// of `claims`, which are ordered as for PlanAdmission.
 //
-// Room for the next pass goes to the oldest first. If it is short, dormant
-// sequences are preempted, then younger ones, the youngest first. A sequence
-// that cannot get enough this way keeps what it holds and waits. So the oldest
-// waiting sequence always proceeds, and every preempted sequence becomes the
-// oldest eventually.
+// Room for the next pass goes to the first in that order. If it is short,
+// dormant sequences are preempted, then those that come later, the last one
+// first. A sequence that cannot get enough this way keeps what it holds and
+// waits. So the first waiting sequence always proceeds. Every preempted
+// sequence becomes the oldest of its tenant eventually, which is within its
+// share, and then the first of all.
 //
 // How much of the room that sequences share comes free is known when they have
 // given way. If it may be enough, they do, and what they gave way for is not

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/obs/log.h"
+#include "verifier/engine/room_shares.h"
 #include "verifier/engine/session_part.h"
 
 namespace espalier::verifier {
@@ -28,15 +29,15 @@ RoomKeeper::RoomKeeper(const Parts& parts, int64_t batch_rows)
       pass_rows_(std::min(batch_rows, parts.model.info().max_rows)) {}
 
 std::vector<Session*> RoomKeeper::TakeRoom() {
-  const std::vector<Session*> by_age = parts_.sessions.ByAge();
-  Admit(by_age);
+  const std::vector<Session*> in_order = InOrder();
+  Admit(in_order);
   std::vector<Session*> running;
   for (bool again = true; again;) {
     const KvUsage kv = parts_.model.kv_usage();
     const RoomPlan plan =
-        PlanRoom(ClaimsOf(by_age), kv.total_tokens - kv.used_tokens);
-    for (size_t i : plan.preempted) Preempt(*by_age[i]);
-    for (size_t i : plan.runs) running.push_back(by_age[i]);
+        PlanRoom(ClaimsOf(in_order), kv.total_tokens - kv.used_tokens);
+    for (size_t i : plan.preempted) Preempt(*in_order[i]);
+    for (size_t i : plan.runs) running.push_back(in_order[i]);
     again = running.empty() && !plan.preempted.empty();
   }
   std::sort(running.begin(), running.end(),
@@ -45,16 +46,31 @@ std::vector<Session*> RoomKeeper::TakeRoom() {
   return running;
 }
 
+std::vector<Session*> RoomKeeper::InOrder() const {
+  std::vector<Session*> sessions = parts_.sessions.ByAge();
+  std::vector<RoomClaim> claims = ClaimsOf(sessions);
+  std::vector<const TenantShare*> tenants;
+  for (const Session* session : sessions) tenants.push_back(&session->share);
+  FindShares(absl::MakeSpan(claims), tenants,
+             parts_.model.kv_usage().total_tokens);
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    sessions[i]->beyond_share = claims[i].beyond_share;
+  }
+  std::stable_partition(sessions.begin(), sessions.end(),
+                        [](const Session* s) { return !s->beyond_share; });
+  return sessions;
+}
+
 // Sessions take what others share only once they are admitted.
-void RoomKeeper::Admit(absl::Span<Session* const> by_age) {
-  const std::vector<RoomClaim> claims = ClaimsOf(by_age);
+void RoomKeeper::Admit(absl::Span<Session* const> in_order) {
+  const std::vector<RoomClaim> claims = ClaimsOf(in_order);
   const KvUsage kv = parts_.model.kv_usage();
   int64_t not_shared = kv.total_tokens - kv.used_tokens;
   for (const RoomClaim& claim : claims) not_shared += claim.held;
   for (size_t i : PlanAdmission(claims, not_shared)) {
-    by_age[i]->admitted = true;
+    in_order[i]->admitted = true;
   }
-  for (Session* session : by_age) {
+  for (Session* session : in_order) {
     if (session->admitted && session->job != nullptr) {
       parts_.prefixes.Share(*session);
     }
@@ -75,7 +91,8 @@ RoomClaim RoomKeeper::ClaimOf(const Session& session) const {
   RoomClaim claim = {.held = model.HeldRoom(session.cache),
                      .shared = model.SharedRoom(session.cache),
                      .waits = session.job != nullptr,
-                     .admitted = session.admitted};
+                     .admitted = session.admitted,
+                     .beyond_share = session.beyond_share};
   const int64_t length = static_cast<int64_t>(session.tokens.size());
   int64_t expected = std::min(length + kExpectedTokens, session.max_length);
   if (claim.waits) {
@@ -129,11 +146,11 @@ void RoomKeeper::LogShortRoom(const Session& session) {
   room_was_short_ = now;
   const int64_t pool = parts_.model.info().kv_groups.TokensIn(
       parts_.model.kv_usage().total_tokens);
-  LogWarning(
-      absl::StrCat("the K/V pool of ", pool, " tokens is short: a sequence of ",
-                   session.tokens.size(),
-                   " gives way to an older one and is computed again later; ",
-                   parts_.sessions.size(), " are open"));
+  LogWarning(absl::StrCat("the K/V pool of ", pool,
+                          " tokens is short: a sequence of ",
+                          session.tokens.size(),
+                          " gives way to another and is computed again later; ",
+                          parts_.sessions.size(), " are open"));
 }
 
 absl::Time RoomKeeper::WhenRoomMayCome() const {

@@ -18,8 +18,9 @@ namespace espalier::verifier {
 
 // Divides the K/V pool among the sessions (plan_room.h). No request is refused
 // for lack of room: requests wait for it, and younger sessions are preempted
-// for older ones. A preempted session keeps its tokens, from which its K/V is
-// computed again, so its text does not change. Used on the engine's executor.
+// for older ones, those first whose tenants have more than their share. A
+// preempted session keeps its tokens, from which its K/V is computed again, so
+// its text does not change. Used on the engine's executor.
 class RoomKeeper {
  public:
   // What it works on; all must outlive this object.
@@ -43,7 +44,10 @@ class RoomKeeper {
   absl::Time WhenRoomMayCome() const;
 
  private:
-  void Admit(absl::Span<Session* const> by_age);
+  // Returns all sessions, those within their tenants' shares first, each by
+  // age.
+  std::vector<Session*> InOrder() const;
+  void Admit(absl::Span<Session* const> in_order);
   std::vector<RoomClaim> ClaimsOf(absl::Span<Session* const> sessions) const;
   RoomClaim ClaimOf(const Session& session) const;
   void CountWaits(absl::Span<Session* const> with_room) const;

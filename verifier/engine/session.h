@@ -51,6 +51,8 @@ struct Job {
 struct Session {
   Place age;                    // in the queue for room
   absl::Duration delay;         // by its priority
+  TenantShare share;            // whom it is run for
+  bool beyond_share = false;    // see RoomClaim
   CacheId cache = 0;            // K/V of all tokens but the last, or fewer
   bool admitted = false;        // to the K/V pool
   std::vector<TokenId> tokens;  // committed

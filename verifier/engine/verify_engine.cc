@@ -180,6 +180,7 @@ absl::StatusOr<Session*> VerifyEngine::OpenSession(
     Drop(*gives_way, absl::CancelledError("others need the room"));
   }
   Session& session = sessions_.Open(update, absl::Seconds(request.priority));
+  session.share = request.share;
   if (!update.traceparent.empty()) {
     LogInfo(absl::StrCat("traceparent ", update.traceparent, " sequence ",
                          update.sequence.number, " of ",

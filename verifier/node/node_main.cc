@@ -8,8 +8,8 @@ int main(int argc, char** argv) {
   espalier::v1::NodeConfig config;
   if (auto done = espalier::ConfigFromFlags(
           argc, argv,
-          {"espalier-node", "A verifier and drafters in one process."},
-          config)) {
+          {"espalier-node", "A verifier and drafters in one process."}, config,
+          signals.reload())) {
     return *done;
   }
   return espalier::ExitStatus(espalier::node::RunNode(config, signals));

@@ -71,6 +71,30 @@ absl::StatusOr<std::vector<std::shared_ptr<AccessGate>>> OpenGates(
   return gates;
 }
 
+void FollowGates(const std::vector<std::shared_ptr<AccessGate>>& gates,
+                 Reload& reload) {
+  for (size_t i = 0; i < gates.size(); ++i) {
+    const std::string service =
+        i == 0 ? "verifier" : absl::StrCat("drafters.", i - 1);
+    AccessGate::Follow(
+        gates[i],
+        {.roles_file = absl::StrCat(service, ".server.roles_file"),
+         .token_file = absl::StrCat(service, ".token_file")},
+        reload);
+  }
+}
+
+// The process has one log.
+absl::Status CheckLogLevels(const v1::NodeConfig& config) {
+  for (int i = 0; i < config.drafters_size(); ++i) {
+    if (config.drafters(i).server().log_level().empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "drafters.", i,
+        ".server.log_level: verifier.server.log_level is for all of the node"));
+  }
+  return absl::OkStatus();
+}
+
 // The process has one exporter.
 absl::StatusOr<std::unique_ptr<SpanExporter>> StartTracing(
     const v1::NodeConfig& config, prometheus::Registry& metrics) {
@@ -100,6 +124,7 @@ std::vector<v1::DrafterEngineConfig> DraftersOf(const v1::NodeConfig& config) {
 
 absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
                             ShutdownSignals& signals) {
+  RETURN_IF_ERROR(CheckLogLevels(config));
   ASSIGN_OR_RETURN(const auto gates, OpenGates(config));
   auto metrics = std::make_shared<prometheus::Registry>();
   ASSIGN_OR_RETURN(const auto spans, StartTracing(config, *metrics));
@@ -136,6 +161,7 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
     LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
                          drafter.info.type));
   }
+  FollowGates(gates, signals.reload());
   for (const auto& served : drafters) served.runner->SetServing(true);
   const int status = ServeUntilSignal(*verifier.runner, signals);
   for (const auto& served : drafters) served.runner->DrainAndStop();

@@ -22,9 +22,10 @@ absl::StatusOr<ServiceFlags> Parse(std::vector<const char*> arguments) {
 std::optional<int> RunFlags(std::vector<const char*> arguments,
                             v1::VerifierConfig& config) {
   arguments.insert(arguments.begin(), "program");
+  Reload reload;
   return ConfigFromFlags(
       static_cast<int>(arguments.size()), arguments.data(),
-      {.program = "espalier-verifier", .purpose = "verifies"}, config);
+      {.program = "espalier-verifier", .purpose = "verifies"}, config, reload);
 }
 
 TEST(ParseServiceFlags, TakesBothSpellings) {

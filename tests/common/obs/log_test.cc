@@ -20,6 +20,20 @@ std::string Written(Log log) {
   return testing::internal::GetCapturedStderr();
 }
 
+TEST(LogTest, TheLevelLeavesOutLesserEvents) {
+  EXPECT_FALSE(LogLevelNamed("debug").has_value());
+  SetLogLevel(*LogLevelNamed("warning"));
+  EXPECT_EQ(Written([] { LogInfo("ready"); }), "");
+  EXPECT_NE(Written([] { LogWarning("late"); }), "");
+  SetLogLevel(*LogLevelNamed("error"));
+  EXPECT_EQ(Written([] { LogWarning("late"); }), "");
+  EXPECT_NE(Written([] { LogError("lost"); }), "");
+  EXPECT_THAT(Written([] { LogAlways("audit"); }),
+              testing::HasSubstr(" info audit"));
+  SetLogLevel(*LogLevelNamed("info"));
+  EXPECT_NE(Written([] { LogInfo("ready"); }), "");
+}
+
 // One process has one form, and JSON comes last.
 TEST(LogTest, AnEventIsALineOfTextOrAnObject) {
   EXPECT_THAT(Written([] { LogWarning("request", kFields); }),

@@ -158,6 +158,7 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
                                               .frequency_penalty = -0.5f,
                                               .presence_penalty = 0.75f},
                               .priority = -5,
+                              .share = {"acme", 2.5},
                               .logprobs = {.emitted = 0, .prompt = 20},
                               .ranks = {.top = 4, .prompt_rows = 9}};
   auto back = FromProto(ToProto(request, absl::Seconds(1)));
@@ -167,6 +168,8 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
   EXPECT_EQ(back->rule, "walk");
   EXPECT_EQ(back->max_length, 5000);
   EXPECT_EQ(back->priority, -5);
+  EXPECT_EQ(back->share.tenant, "acme");
+  EXPECT_EQ(back->share.weight, 2.5);
   EXPECT_EQ(back->adjustments, request.adjustments);
   EXPECT_EQ(back->logprobs, request.logprobs);
   EXPECT_EQ(back->ranks, request.ranks);
@@ -181,6 +184,20 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
   many = ToProto(request, absl::Seconds(1));
   many.mutable_ranks()->set_top(65);
   ExpectRefused(many, "ranks.top");
+}
+
+TEST(Convert, ATenantsWeightIsANumber) {
+  v1::VerifyTree message =
+      ToProto(VerifyRequest{.update = TestUpdate(3), .tree = SmallTree()}, {});
+  EXPECT_EQ(FromProto(message)->share.weight, 1);
+  for (const double weight : {-1.0, std::numeric_limits<double>::infinity(),
+                              std::numeric_limits<double>::quiet_NaN()}) {
+    message.set_tenant_weight(weight);
+    ExpectRefused(message, "tenant_weight");
+  }
+  message.set_tenant_weight(1);
+  message.set_tenant(std::string(65, 'a'));
+  ExpectRefused(message, "tenant");
 }
 
 TEST(Convert, ATraceGoesThroughUnchanged) {

@@ -86,6 +86,18 @@ TEST_F(RoleFileTest, AFileThatIsNotValidChangesNothing) {
   EXPECT_FALSE(file->FindToken("secret-of-bob-123").has_value());
 }
 
+TEST_F(RoleFileTest, ReadAgainChangesNothingBeforeItIsInstalled) {
+  Write(kAlice);
+  const auto file = Read();
+  const auto install = file->ReadAgain();
+  ASSERT_TRUE(install.ok());
+  Write("nonsense\n");
+  EXPECT_THAT(std::string(file->ReadAgain().status().message()),
+              HasSubstr("line 1: a line is ROLE NAME"));
+  (*install)();
+  EXPECT_TRUE(file->FindToken("secret-of-alice-1").has_value());
+}
+
 TEST(ParseRolesTest, ErrorsNameTheLine) {
   const auto error = [](const std::string& line) {
     return std::string(ParseRoles("\n" + line).status().message());

@@ -367,6 +367,44 @@ TEST_F(ServerStreamsTest, WhoDoesNotShowTheTokenIsNotServed) {
   EXPECT_TRUE(client.Ask(Hello()).has_hello());
 }
 
+TEST_F(ServerStreamsTest, ATokenThatIsReplacedEndsItsStream) {
+  const std::string file = testing::TempDir() + "/replaced_token";
+  std::ofstream(file) << "0123456789abcdef\n";
+  const auto gate = AccessGate::Open({.token_file = file});
+  ASSERT_TRUE(gate.ok()) << gate.status();
+  Reload reload;
+  AccessGate::Follow(*gate, {.token_file = "drafters.0.token_file"}, reload);
+  drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
+  const auto runner = Serve(service);
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  const auto open = [&](const char* token) {
+    Client client;
+    AccessToken(token).ShowOn(*client.context);
+    client.stream = stub_->Draft(client.context.get());
+    return client;
+  };
+  Client client = open("0123456789abcdef");
+  EXPECT_TRUE(client.Ask(Hello()).has_hello());
+  std::ofstream(file) << "short\n";
+  const absl::Status refused = reload.Run();
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("drafters.0.token_file: " + file + ": a token of 5"));
+  EXPECT_FALSE(client.Ask(Propose(2, 1)).has_failure());
+  std::ofstream(file) << "0123456789abcdef\n";  // the same: no stream ends
+  EXPECT_TRUE(reload.Run().ok());
+  EXPECT_FALSE(client.Ask(Propose(3, 1)).has_failure());
+  std::ofstream(file) << "fedcba9876543210\n";
+  EXPECT_TRUE(reload.Run().ok());
+  client.stream->Write(Propose(4, 1));
+  v1::DraftResponse response;
+  EXPECT_FALSE(client.stream->Read(&response));
+  EXPECT_EQ(client.stream->Finish().error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  client.stream.reset();
+  Client next = open("fedcba9876543210");
+  EXPECT_TRUE(next.Ask(Hello()).has_hello());
+}
+
 TEST_F(ServerStreamsTest, ACredentialThatIsRevokedEndsItsStream) {
   const std::string file = testing::TempDir() + "/revoked_roles";
   // The hash is the token's, by sha256sum.

@@ -26,6 +26,27 @@ TEST_F(ShutdownSignalsTest, ReturnsTheSignalAndIgnoresSigpipe) {
       testing::ExitedWithCode(0), "");
 }
 
+TEST_F(ShutdownSignalsTest, HangUpReadsAgainAndEndsNothing) {
+  EXPECT_EXIT(
+      {
+        ShutdownSignals signals;
+        raise(SIGHUP);  // before anything can be read
+        int reads = 0;
+        signals.reload().Add([&]() -> absl::StatusOr<Reload::Install> {
+          ++reads;
+          if (reads == 2) {
+            raise(SIGTERM);
+            return absl::InvalidArgumentError("file:3");
+          }
+          return [] { raise(SIGHUP); };
+        });
+        const int ended_by = signals.Wait();
+        raise(SIGHUP);  // ignored while the process ends
+        _exit(ended_by == SIGTERM && reads == 2 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "everything stays as it was: file:3");
+}
+
 TEST_F(ShutdownSignalsTest, SecondSignalEndsTheProcess) {
   EXPECT_EXIT(
       {

@@ -1,6 +1,7 @@
 #include <fstream>
 #include <string>
 
+#include "coordinator/api/generate_summary.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/coordinator/http/http_api_fixture.h"
@@ -119,6 +120,39 @@ TEST_F(HttpApiTest, KeysAreReadAgainWhenTheirFileChanges) {
       200);
   EXPECT_THAT(ApiKeys::ReadFile(path).status().message(),
               HasSubstr(":1: a key of 5 bytes"));
+}
+
+TEST_F(HttpApiTest, KeysThatAreReadAgainHoldWhenTheyAreInstalled) {
+  const std::string path = ::testing::TempDir() + "/reloaded_keys";
+  std::ofstream(path) << "key-of-sixteen-bytes\n";
+  auto read = ApiKeys::ReadFile(path);
+  ASSERT_TRUE(read.ok()) << read.status();
+  const std::shared_ptr<ApiKeys> keys = *std::move(read);
+  std::ofstream(path) << "another-key-of-another-size\n";
+  const auto install = keys->ReadAgain();
+  ASSERT_TRUE(install.ok()) << install.status();
+  std::ofstream(path) << "short\n";
+  EXPECT_THAT(keys->ReadAgain().status().message(),
+              HasSubstr(":1: a key of 5 bytes"));
+  (*install)();
+  EXPECT_TRUE(keys->Find("another-key-of-another-size").has_value());
+  EXPECT_FALSE(keys->Find("key-of-sixteen-bytes").has_value());
+}
+
+TEST_F(HttpApiTest, WithoutNumbersOfSpeculationAnswersHaveNone) {
+  generator_.script = {FakeGenerator::Last()};
+  const std::string body = R"({"prompt": "a"})";
+  Parsed answer = Parsed::parse(Post("/v1/completions", body).body);
+  EXPECT_EQ(answer["espalier"]["rounds"], 2);
+  EXPECT_TRUE(answer["usage"].contains("completion_tokens_details"));
+  HideRounds(*generator_.script[0].mutable_summary());
+  answer = Parsed::parse(Post("/v1/completions", body).body);
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 4);
+  EXPECT_FALSE(answer["usage"].contains("completion_tokens_details"));
+  for (const char* field : {"tau", "rounds", "drafters"}) {
+    EXPECT_FALSE(answer["espalier"].contains(field)) << field;
+  }
+  EXPECT_EQ(answer["espalier"]["timing"].size(), 2u);
 }
 
 TEST_F(HttpApiTest, AKeysNameIsItsTenant) {

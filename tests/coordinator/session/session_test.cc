@@ -83,6 +83,9 @@ TEST(SessionTest, TokensAfterAStopStringAreDropped) {
   EXPECT_EQ(session.Commit({20}).finish_reason, FinishReason::kUnspecified);
   const Session::Committed committed = session.Commit({21, 7});
   EXPECT_EQ(committed.text, ".");
+  EXPECT_EQ(committed.text_ends.size(),
+            static_cast<size_t>(committed.num_kept));
+  EXPECT_EQ(committed.text_ends.back(), committed.text.size());
   EXPECT_EQ(session.FlushText(), ".");
   EXPECT_EQ(committed.num_kept, 1);
   EXPECT_EQ(committed.finish_reason, FinishReason::kStop);

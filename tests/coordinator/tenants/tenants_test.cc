@@ -67,6 +67,25 @@ TEST_F(TenantsTest, TokensAreSharedByWeight) {
   EXPECT_NEAR(Finished(b), 10, 1);
 }
 
+TEST_F(TenantsTest, TheVerifierIsToldWhomItRunsFor) {
+  Serve({}, {{.name = "a", .weight = 3}});
+  Start("a");
+  Start("stranger");
+  cluster_->executor.AdvanceBy(absl::Seconds(1));
+  double weight_of_others = 0;
+  for (const VerifyRequest& r : cluster_->verifier.requests()) {
+    if (r.update.base_length > 0) {
+      EXPECT_EQ(r.share.tenant, "");
+    } else if (r.share.tenant == "a") {
+      EXPECT_EQ(r.share.weight, 3);
+    } else {
+      EXPECT_EQ(r.share.tenant, "other");
+      weight_of_others = r.share.weight;
+    }
+  }
+  EXPECT_EQ(weight_of_others, 1);
+}
+
 // Two tenants with the same weight: one asks for ten times as much each time.
 TEST_F(TenantsTest, LongRequestsCountAsWhatTheyAre) {
   Serve({.max_sessions = 1, .max_queued = 400}, {{.name = "a"}, {.name = "b"}});
