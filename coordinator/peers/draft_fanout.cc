@@ -43,18 +43,10 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   num_trees_.reset();
   committed_length_ = session.length();
   wanted_ = saw_answer_ = saw_malformed_ = saw_late_ = needs_features_ = false;
-  WantFeatures();
   for (Branch& branch : branches_) {
-    branch.attention = DraftCall::Attention::kNone;
-    branch.from_lookahead = TakeLookahead(branch, session);
-    branch.used = false;
-    branch.waited.reset();
-    branch.in_vain = false;
-    branch.arrived = absl::ZeroDuration();
-    branch.whole = true;
-    branch.compute = absl::ZeroDuration();
-    branch.level = absl::ZeroDuration();
+    branch.round = {.from_lookahead = TakeLookahead(branch, session)};
   }
+  WantFeatures();
   features_.Release(FeaturesHeldByAll());
   features_.ranks().Release(RanksHeldByAll());
   CollectMore(session, budget, calls, std::move(then));
@@ -65,7 +57,7 @@ void DraftFanout::CollectMore(const Session& session, DraftBudget budget,
   ESPALIER_CHECK(then_ == nullptr);
   then_ = std::move(then);
   for (int i = 0; i < num_drafters(); ++i) {
-    if (branches_[i].attention == DraftCall::Attention::kNone) {
+    if (branches_[i].round.attention == DraftCall::Attention::kNone) {
       Call(i, session, budget, calls[i]);
     }
   }
@@ -80,21 +72,21 @@ void DraftFanout::CollectMore(const Session& session, DraftBudget budget,
 void DraftFanout::Call(int index, const Session& session, DraftBudget budget,
                        const DraftCall& call) {
   Branch& branch = branches_[index];
-  branch.attention = AttentionFor(*branch.peer, call);
-  if (branch.attention == DraftCall::Attention::kNone) return;
-  if (!branch.sent_features.taps.empty()) {
+  branch.round.attention = AttentionFor(*branch.peer, call);
+  if (branch.round.attention == DraftCall::Attention::kNone) return;
+  if (!branch.round.sent_features.taps.empty()) {
     needs_features_ = true;
     if (features_.deferred()) {
-      branch.attention = DraftCall::Attention::kNone;
+      branch.round.attention = DraftCall::Attention::kNone;
       return;
     }
   }
-  wanted_ |= branch.attention == DraftCall::Attention::kAwaited;
-  if (branch.from_lookahead || branch.link.may_ask()) {
+  wanted_ |= branch.round.attention == DraftCall::Attention::kAwaited;
+  if (branch.round.from_lookahead || branch.link.may_ask()) {
     branch.peer->metrics->asked_rounds.Increment();
   }
-  if (branch.from_lookahead) {
-    branch.waited = absl::ZeroDuration();
+  if (branch.round.from_lookahead) {
+    branch.round.waited = absl::ZeroDuration();
     saw_answer_ = true;
   } else if (branch.link.may_ask()) {
     Ask(index, session, budget, call);
@@ -120,14 +112,15 @@ bool DraftFanout::TakeLookahead(Branch& branch, const Session& session) {
 void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
                       const DraftCall& call) {
   Branch& branch = branches_[index];
-  branch.awaited = branch.attention == DraftCall::Attention::kAwaited &&
-                   branch.peer->health.worth_waiting_for();
-  if (branch.awaited) ++num_awaited_;
-  branch.patience = call.patience;
-  branch.sent = scope_.Now();
-  branch.deadline = deadline_;
   const std::optional<DrafterInfo> info = branch.peer->info();
-  branch.cpu_group = info ? info->cpu_group : 0;
+  branch.request = {
+      .awaited = branch.round.attention == DraftCall::Attention::kAwaited &&
+                 branch.peer->health.worth_waiting_for(),
+      .patience = call.patience,
+      .sent = scope_.Now(),
+      .deadline = deadline_,
+      .cpu_group = info ? info->cpu_group : 0};
+  if (branch.request.awaited) ++num_awaited_;
   ProposeRequest request =
       branch.link.Ask(session, round_, budget.WithReach(call.least_reach),
                       NewFeatures(branch), NewStored(branch));
@@ -135,7 +128,9 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
   if (info && info->needs_grammar) {
     request.grammar = session.adjustments().grammar;
   }
-  if (branch.wants_ranks) branch.link.AddRanks(features_.ranks(), request);
+  if (branch.round.wants_ranks) {
+    branch.link.AddRanks(features_.ranks(), request);
+  }
   const uint64_t ticket = branch.link.ticket();
   branch.peer->endpoint->Propose(
       std::move(request), deadline_,
@@ -163,7 +158,7 @@ void DraftFanout::DraftLookahead(const Session& session, const TokenTree& tree,
 
 bool DraftFanout::CanLookAhead(const Branch& branch,
                                uint64_t verifier_cpu_group) const {
-  if (branch.attention != DraftCall::Attention::kAwaited ||
+  if (branch.round.attention != DraftCall::Attention::kAwaited ||
       !branch.peer->health.worth_waiting_for()) {
     return false;
   }
@@ -216,7 +211,7 @@ void DraftFanout::OnLookahead(int index, const Session& session,
 void DraftFanout::WaitFurther() {
   absl::Duration patience;
   for (const Branch& branch : branches_) {
-    if (branch.awaited) patience += branch.patience;
+    if (branch.request.awaited) patience += branch.request.patience;
   }
   scope_.CancelTimer(wait_);
   wait_ = scope_.SetTimer(std::min(deadline_, scope_.Now() + patience),
@@ -235,8 +230,8 @@ void DraftFanout::OnPartial(int index, uint64_t round, Proposal proposal) {
     StopWaiting(branch);
   } else if (outcome == DraftOutcome::kUsed) {
     branch.peer->health.OnAnswer();
-    branch.arrived = scope_.Now() - began_;
-    branch.whole = false;
+    branch.round.arrived = scope_.Now() - began_;
+    branch.round.whole = false;
     if (HasEnough()) GoOnWithoutTheRest();
   }
 }
@@ -253,29 +248,29 @@ void DraftFanout::OnReply(int index, uint64_t ticket,
   const DrafterLink::Answer answer =
       branch.link.Receive(std::move(reply), vocab_size_);
   const DraftOutcome outcome = Classify(answer);
-  branch.last_wait = now - branch.sent;
-  branch.waited = branch.last_wait;
-  branch.in_vain = false;
+  branch.last_wait = now - branch.request.sent;
+  branch.round.waited = branch.last_wait;
+  branch.round.in_vain = false;
   if (answer.round == round_) {
-    branch.arrived = now - began_;
-    branch.whole = true;
+    branch.round.arrived = now - began_;
+    branch.round.whole = true;
   }
-  branch.compute =
+  branch.round.compute =
       std::clamp(answer.compute_time, absl::ZeroDuration(), branch.last_wait);
-  branch.level =
-      std::clamp(answer.level_time, absl::ZeroDuration(), branch.compute);
+  branch.round.level =
+      std::clamp(answer.level_time, absl::ZeroDuration(), branch.round.compute);
   branch.peer->metrics->Count(outcome);
   branch.peer->metrics->rtt_seconds.Observe(
       absl::ToDoubleSeconds(branch.last_wait));
   branch.peer->metrics->wire_seconds.Observe(
-      absl::ToDoubleSeconds(branch.last_wait - branch.compute));
+      absl::ToDoubleSeconds(branch.last_wait - branch.round.compute));
   if (outcome == DraftOutcome::kMalformed || outcome == DraftOutcome::kError) {
     ++branch.troubles.errors;
   }
   if (answer.unavailable) {
     branch.peer->health.OnUnavailable();
     branch.peer->unreadable_ring = 0;  // the next process may read it
-  } else if (now <= branch.deadline) {
+  } else if (now <= branch.request.deadline) {
     branch.peer->health.OnAnswer();
   }
   if (then_ == nullptr || answer.round != round_) return;
@@ -294,8 +289,8 @@ void DraftFanout::DropUntrustedDistributions(const DrafterPeer& peer,
 }
 
 void DraftFanout::StopWaiting(Branch& branch) {
-  if (!branch.awaited) return;
-  branch.awaited = false;
+  if (!branch.request.awaited) return;
+  branch.request.awaited = false;
   if (--num_awaited_ == 0) {
     Finish();
   } else if (HasEnough()) {
@@ -310,10 +305,10 @@ bool DraftFanout::HasEnough() { return enough_ && enough_(Trees()); }
 // The drafters that still owe a tree get no timeout counted.
 void DraftFanout::GoOnWithoutTheRest() {
   for (Branch& branch : branches_) {
-    if (!branch.awaited) continue;
-    branch.awaited = false;
-    branch.waited = scope_.Now() - branch.sent;
-    branch.in_vain = true;
+    if (!branch.request.awaited) continue;
+    branch.request.awaited = false;
+    branch.round.waited = scope_.Now() - branch.request.sent;
+    branch.round.in_vain = true;
   }
   num_awaited_ = 0;
   Finish();
@@ -330,10 +325,10 @@ DraftOutcome DraftFanout::Classify(const DrafterLink::Answer& answer) const {
 void DraftFanout::OnDeadline() {
   saw_late_ = true;
   for (Branch& branch : branches_) {
-    if (!branch.awaited) continue;
-    branch.awaited = false;
-    branch.waited = scope_.Now() - branch.sent;
-    branch.in_vain = true;
+    if (!branch.request.awaited) continue;
+    branch.request.awaited = false;
+    branch.round.waited = scope_.Now() - branch.request.sent;
+    branch.round.in_vain = true;
     if (TreeOf(branch) != nullptr) {
       branch.peer->metrics->Count(DraftOutcome::kPartial);
       continue;
@@ -350,7 +345,7 @@ void DraftFanout::Finish() {
   scope_.CancelTimer(wait_);
   Drafts drafts = {.trees = Trees()};
   for (const DraftedTree& tree : drafts.trees) {
-    branches_[tree.drafter].used = true;
+    branches_[tree.drafter].round.used = true;
   }
   drafts.unchanged = !waited_ && drafts.trees.size() == num_trees_;
   num_trees_ = drafts.trees.size();
@@ -365,8 +360,8 @@ std::vector<DraftedTree> DraftFanout::Trees() const {
     const TokenTree* tree = TreeOf(branch);
     // A tree that was drafted ahead counts only if the drafter's role still
     // allows it.
-    const bool asked = branch.attention == DraftCall::Attention::kAsked ||
-                       branch.attention == DraftCall::Attention::kAwaited;
+    const bool asked = branch.round.attention == DraftCall::Attention::kAsked ||
+                       branch.round.attention == DraftCall::Attention::kAwaited;
     if (tree != nullptr && asked) trees.push_back(Drafted(i, tree));
   }
   return trees;
@@ -379,24 +374,24 @@ DraftedTree DraftFanout::Drafted(int index, const TokenTree* tree) const {
           .peer = branch.peer->index,
           .weight = branch.peer->settings.weight,
           .trusted = branch.peer->trusted,
-          .arrived = branch.arrived,
-          .whole = branch.whole};
+          .arrived = branch.round.arrived,
+          .whole = branch.round.whole};
 }
 
 std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
   std::vector<DrafterReturn> returns;
   for (Branch& branch : branches_) {
     DrafterReturn& r = returns.emplace_back();
-    r.attention = branch.attention;
-    r.waited = branch.waited;
-    r.in_vain = branch.in_vain;
-    r.compute = branch.compute;
-    r.level = branch.level;
-    r.cpu_group = branch.cpu_group;
+    r.attention = branch.round.attention;
+    r.waited = branch.round.waited;
+    r.in_vain = branch.round.in_vain;
+    r.compute = branch.round.compute;
+    r.level = branch.round.level;
+    r.cpu_group = branch.request.cpu_group;
     r.active = branch.peer->settings.role == DrafterRole::kActive;
     if (const auto arrived = branch.link.TakeArrived()) {
       branch.tracker.Add(*arrived->tree, arrived->committed_length);
-      if (!branch.used && arrived->tree->num_nodes() > 1 &&
+      if (!branch.round.used && arrived->tree->num_nodes() > 1 &&
           arrived->committed_length == committed_length_) {
         r.late = arrived->tree;
       }
@@ -404,11 +399,11 @@ std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
     for (int64_t length : branch.tracker.Settle(session.tokens())) {
       branch.peer->metrics->accepted_length.Observe(
           static_cast<double>(length));
-      if (branch.attention != DraftCall::Attention::kAwaited) {
+      if (branch.round.attention != DraftCall::Attention::kAwaited) {
         r.accepted = length;
       }
     }
-    const TokenTree* const used = branch.used ? TreeOf(branch) : nullptr;
+    const TokenTree* const used = branch.round.used ? TreeOf(branch) : nullptr;
     if (used != nullptr) {
       r.accepted =
           AcceptedLength(*used, session.tokens().subspan(committed_length_));

@@ -98,36 +98,44 @@ class DraftFanout {
   }
 
  private:
-  struct Branch {
-    DrafterPeer* peer;
-    DrafterLink link = {};
-    AcceptanceTracker tracker = {};
+  // State of a drafter's latest request of a round.
+  struct RequestState {
     bool awaited = false;  // the round waits for it
     absl::Duration patience = {};
     absl::Time sent = {};
     absl::Time deadline = {};
-    uint64_t cpu_group = 0;
-    uint64_t asked_ring = 0;  // the verifier's at its latest request
-    // The ring that lacked some: they are sent, until the verifier has another.
-    uint64_t lacking_ring = 0;
-    // Since the last Collect: features that are sent, and those of the ring.
+    uint64_t cpu_group = 0;  // the drafter's
+  };
+  // State of a drafter in the round in progress, or in the last one.
+  struct RoundState {
+    DraftCall::Attention attention = DraftCall::Attention::kNone;
+    // Features that are sent, and those of the ring.
     FeatureContract sent_features = {};
     FeatureContract stored_features = {};
     bool wants_ranks = false;
-    DraftCall::Attention attention = DraftCall::Attention::kNone;
     bool from_lookahead = false;  // its tree was there before the round
     bool used = false;            // its tree went into the merge
-    // From `sent` to the answer or to giving up; zero for a tree drafted ahead.
+    // Until the answer or giving up; zero for a tree drafted ahead.
     std::optional<absl::Duration> waited = {};
     bool in_vain = false;         // `waited` ended without an answer
     absl::Duration arrived = {};  // see DraftedTree
     bool whole = true;
     absl::Duration compute = {};
     absl::Duration level = {};  // see DrafterReturn
-    // for its last answer to a request of a round
-    absl::Duration last_wait = {};
-    size_t num_lookaheads = 0;  // of lookaheads_ that it was asked for
+  };
+  // A drafter of the session.
+  struct Branch {
+    DrafterPeer* peer;
+    DrafterLink link = {};
+    AcceptanceTracker tracker = {};
+    uint64_t asked_ring = 0;  // the verifier's at its latest request
+    // The ring that lacked some: they are sent, until the verifier has another.
+    uint64_t lacking_ring = 0;
+    absl::Duration last_wait = {};  // for its last answer of a round
+    size_t num_lookaheads = 0;      // of lookaheads_ that it was asked for
     Troubles troubles = {};
+    RequestState request = {};
+    RoundState round = {};
   };
 
   void Call(int index, const Session& session, DraftBudget budget,

@@ -15,16 +15,15 @@ namespace espalier::coordinator {
 void DraftFanout::WantFeatures() {
   bool are_sent = false;
   for (Branch& branch : branches_) {
-    branch.sent_features = branch.stored_features = {};
     std::optional<DrafterInfo> info = branch.peer->info();
-    branch.wants_ranks = info && info->ranks.any();
+    branch.round.wants_ranks = info && info->ranks.any();
     if (!info || info->features.taps.empty()) continue;
     const FeatureRingInfo& ring = features_.ring().ring();
     if (features_.ring().Lacks(info->features)) branch.lacking_ring = ring.id;
     const bool is_stored =
         branch.lacking_ring != ring.id && branch.peer->Reads(ring, *info);
     FeatureContract& wanted =
-        is_stored ? branch.stored_features : branch.sent_features;
+        is_stored ? branch.round.stored_features : branch.round.sent_features;
     wanted = std::move(info->features);
     are_sent |= !is_stored;
     if (branch.peer->settings.role == DrafterRole::kOff) continue;
@@ -41,7 +40,7 @@ void DraftFanout::WantFeatures() {
 int64_t DraftFanout::FeaturesHeldByAll() const {
   int64_t held = std::numeric_limits<int64_t>::max();
   for (const Branch& branch : branches_) {
-    if (branch.link.quarantined() || branch.sent_features.taps.empty() ||
+    if (branch.link.quarantined() || branch.round.sent_features.taps.empty() ||
         branch.peer->settings.role == DrafterRole::kOff) {
       continue;
     }
@@ -54,7 +53,7 @@ int64_t DraftFanout::FeaturesHeldByAll() const {
 int64_t DraftFanout::RanksHeldByAll() const {
   int64_t held = std::numeric_limits<int64_t>::max();
   for (const Branch& branch : branches_) {
-    if (branch.link.quarantined() || !branch.wants_ranks ||
+    if (branch.link.quarantined() || !branch.round.wants_ranks ||
         branch.peer->settings.role == DrafterRole::kOff) {
       continue;
     }
@@ -79,7 +78,7 @@ RanksRequest DraftFanout::WantedRanks(bool greedy) const {
 // The features that the drafter may lack.
 FeatureRows DraftFanout::NewFeatures(Branch& branch) {
   FeatureRows features =
-      features_.From(branch.link.features_end(), branch.sent_features);
+      features_.From(branch.link.features_end(), branch.round.sent_features);
   branch.peer->metrics->feature_bytes.Increment(
       static_cast<double>(features.num_bytes()));
   return features;
@@ -88,7 +87,7 @@ FeatureRows DraftFanout::NewFeatures(Branch& branch) {
 StoredFeatures DraftFanout::NewStored(Branch& branch) const {
   branch.asked_ring = features_.ring().ring().id;
   return features_.ring().From(branch.link.features_end(),
-                               branch.stored_features);
+                               branch.round.stored_features);
 }
 
 void DraftFanout::NoteLacks(const Proposal& proposal, Branch& branch) {

@@ -63,40 +63,39 @@ void VerifierLink::Verify(const Session& session, uint64_t round,
   features_ = std::move(features);
   ranks_ = ranks;
   round_ = round;
-  began_ = options_.scope->Now();
+  began_ = scope_.Now();
   then_ = std::move(then);
   fed_again_ = false;
   num_retries_ = 0;
-  patience_ = options_.retry.ask_again_after;
+  patience_ = peer_.retry.ask_again_after;
   Send();
 }
 
 void VerifierLink::Send() {
   was_asked_ = true;
   trouble_ = absl::OkStatus();
-  if (!waits_) sent_ = options_.scope->Now();
+  if (!waits_) sent_ = scope_.Now();
   waits_ = true;
   // Set before the call, as the answer may come at once.
-  answer_due_ = options_.scope->SetTimer(options_.scope->Now() + patience_,
-                                         [this] { AskAgain(); });
+  answer_due_ =
+      scope_.SetTimer(scope_.Now() + patience_, [this] { AskAgain(); });
   const bool opens = held_length_ == 0;
-  options_.peer->endpoint->Verify(
+  peer_.endpoint->Verify(
       {.update = session_->UpdateFrom(held_length_, round_),
        .tree = *tree_,
-       .rule = options_.rule,
+       .rule = terms_.rule,
        .features = features_,
        .max_length = session_->length() + session_->num_left(),
        .adjustments = session_->adjustments(),
-       .priority = options_.priority,
-       .share = opens ? options_.share : TenantShare{},
+       .priority = terms_.priority,
+       .share = opens ? terms_.share : TenantShare{},
        .logprobs = session_->logprobs(),
        .ranks = ranks_},
-      options_.deadline,
-      options_.scope->Reply<VerifyResult>(
-          [this, call = ++call_,
-           sent = options_.scope->Now()](absl::StatusOr<VerifyResult> reply) {
-            OnReply(call, sent, std::move(reply));
-          }));
+      terms_.deadline,
+      scope_.Reply<VerifyResult>([this, call = ++call_, sent = scope_.Now()](
+                                     absl::StatusOr<VerifyResult> reply) {
+        OnReply(call, sent, std::move(reply));
+      }));
 }
 
 // The first call may still be in progress; the verifier then drops it for this
@@ -112,18 +111,18 @@ void VerifierLink::OnReply(uint64_t call, absl::Time sent,
   ++call_;
   waits_ = false;
   if (!absl::IsUnavailable(reply.status())) {
-    options_.peer->away_since = absl::InfiniteFuture();
+    peer_.away_since = absl::InfiniteFuture();
   }
-  options_.scope->CancelTimer(answer_due_);
+  scope_.CancelTimer(answer_due_);
   if (reply.ok()) {
-    OnVerifyResult(*std::move(reply), options_.scope->Now() - sent);
+    OnVerifyResult(*std::move(reply), scope_.Now() - sent);
   } else {
     OnError(reply.status());
   }
 }
 
 absl::Status VerifierLink::Check(const VerifyResult& verify_result) const {
-  const int64_t vocab_size = options_.model.vocab_size;
+  const int64_t vocab_size = terms_.model.vocab_size;
   RETURN_IF_ERROR(CheckVerifyResult(verify_result, round_, *tree_, vocab_size));
   const LogprobRequest wanted = session_->logprobs();
   RETURN_IF_ERROR(CheckLogprobs(verify_result.logprobs, wanted.emitted,
@@ -144,10 +143,10 @@ void VerifierLink::OnVerifyResult(VerifyResult verify_result,
   }
   held_length_ =
       session_->length() + static_cast<int64_t>(verify_result.tokens.size());
-  std::exchange(then_, nullptr)(
-      Verified{.verify_result = std::move(verify_result),
-               .round_trip = round_trip,
-               .failed = options_.scope->Now() - began_ - round_trip});
+  std::exchange(
+      then_, nullptr)(Verified{.verify_result = std::move(verify_result),
+                               .round_trip = round_trip,
+                               .failed = scope_.Now() - began_ - round_trip});
 }
 
 void VerifierLink::OnError(const absl::Status& status) {
@@ -183,9 +182,9 @@ void VerifierLink::OnStale(int64_t held_length, const absl::Status& status) {
                                           " tokens of ", session_->length())));
     return;
   }
-  const auto info = options_.peer->info();
-  if (info && !SameModel(info->model, options_.model)) {
-    const bool other_weights = info->model.name == options_.model.name;
+  const auto info = peer_.info();
+  if (info && !SameModel(info->model, terms_.model)) {
+    const bool other_weights = info->model.name == terms_.model.name;
     Fail(absl::UnavailableError(absl::StrCat(
         "verifier restarted with another model: ", info->model.name,
         other_weights ? " of other weights or compute type" : "")));
@@ -201,17 +200,17 @@ void VerifierLink::OnStale(int64_t held_length, const absl::Status& status) {
 }
 
 void VerifierLink::RetryLater(const absl::Status& status) {
-  const absl::Time now = options_.scope->Now();
+  const absl::Time now = scope_.Now();
   if (num_retries_ == 0) failing_since_ = now;
   trouble_ = WithReason(
       absl::UnavailableError(absl::StrCat("verifier: ", status.message())),
       "VERIFIER_AWAY");
-  absl::Time give_up = failing_since_ + options_.retry.give_up_after;
+  absl::Time give_up = failing_since_ + peer_.retry.give_up_after;
   if (absl::IsUnavailable(status)) {
-    absl::Time& away_since = options_.peer->away_since;
+    absl::Time& away_since = peer_.away_since;
     away_since = std::min(away_since, now);
-    give_up = std::min({give_up, away_since + options_.retry.most_away,
-                        options_.deadline - kForTheCause});
+    give_up = std::min({give_up, away_since + peer_.retry.most_away,
+                        terms_.deadline - kForTheCause});
   }
   if (now >= give_up) {
     Fail(trouble_);
@@ -220,13 +219,13 @@ void VerifierLink::RetryLater(const absl::Status& status) {
   const absl::Duration backoff = std::min(Backoff(), give_up - now);
   ++num_retries_;
   fed_again_ = false;
-  options_.scope->PostAt(now + backoff, [this] { Send(); });
+  scope_.PostAt(now + backoff, [this] { Send(); });
 }
 
 // Doubled at each retry, times 0.75 .. 1.25 by session and retry, so that the
 // sessions of a verifier that comes back do not all arrive at once.
 absl::Duration VerifierLink::Backoff() const {
-  const VerifierRetry& retry = options_.retry;
+  const VerifierRetry& retry = peer_.retry;
   const absl::Duration base =
       std::min(retry.max_backoff,
                retry.initial_backoff * std::exp2(std::min(num_retries_, 30)));
@@ -243,7 +242,7 @@ void VerifierLink::Fail(const absl::Status& status) {
 }
 
 void VerifierLink::EndSequence(SequenceId sequence) {
-  if (was_asked_) options_.peer->endpoint->EndSequence(sequence);
+  if (was_asked_) peer_.endpoint->EndSequence(sequence);
 }
 
 }  // namespace espalier::coordinator

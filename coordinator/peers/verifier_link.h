@@ -18,17 +18,6 @@
 
 namespace espalier::coordinator {
 
-// The verifier, shared by all sessions.
-struct VerifierPeer {
-  VerifyEndpoint* endpoint = nullptr;
-  // Description of the connected verifier; nullopt: not connected. Called on
-  // any thread.
-  std::function<std::optional<VerifierInfo>()> info;
-  // Since when no call has reached it; infinite: the latest one has. Written by
-  // the links, on the executor.
-  mutable absl::Time away_since = absl::InfiniteFuture();
-};
-
 struct VerifierRetry {
   absl::Duration initial_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Seconds(2);
@@ -41,6 +30,18 @@ struct VerifierRetry {
   absl::Duration ask_again_after = absl::Seconds(10);
 };
 
+// The verifier, shared by all sessions.
+struct VerifierPeer {
+  VerifyEndpoint* endpoint = nullptr;
+  // Description of the connected verifier; nullopt: not connected. Called on
+  // any thread.
+  std::function<std::optional<VerifierInfo>()> info;
+  VerifierRetry retry = {};
+  // Since when no call has reached it; infinite: the latest one has. Written by
+  // the links, on the executor.
+  mutable absl::Time away_since = absl::InfiniteFuture();
+};
+
 // A client does not read what comes at its deadline, so a request that waits
 // for the verifier ends earlier than that, with the cause.
 inline constexpr absl::Duration kForTheCause = absl::Milliseconds(250);
@@ -51,13 +52,11 @@ inline constexpr absl::Duration kForTheCause = absl::Milliseconds(250);
 // on the executor.
 class VerifierLink {
  public:
-  struct Options {
-    const ExecutorScope* scope;  // ends with the session
-    const VerifierPeer* peer;
+  // Holds what each verification of the session says.
+  struct Terms {
     ModelIdentity model;  // of the verifier that admitted the request
     std::string rule;
     absl::Time deadline;  // of the request
-    VerifierRetry retry;
     int64_t priority = 0;
     TenantShare share = {};
   };
@@ -68,11 +67,15 @@ class VerifierLink {
   };
   using Then = absl::AnyInvocable<void(absl::StatusOr<Verified>) &&>;
 
-  explicit VerifierLink(Options options) : options_(std::move(options)) {}
+  // Borrows scope and peer; the scope ends with the session.
+  VerifierLink(const ExecutorScope* scope, const VerifierPeer* peer,
+               Terms terms)
+      : scope_(*scope), peer_(*peer), terms_(std::move(terms)) {}
 
   // Borrows session and tree until `then` has run. Errors are for the client:
-  //   UNAVAILABLE: away for longer than retry.most_away, or no answer for
-  //     longer than retry.give_up_after.
+  //   UNAVAILABLE: away for longer than VerifierRetry::most_away, or no answer
+  //   for
+  //     longer than VerifierRetry::give_up_after.
   //   RESOURCE_EXHAUSTED: no room, and nothing has been emitted yet.
   //   OUT_OF_RANGE: the verifier no longer has room for a text of this length.
   //   INVALID_ARGUMENT, INTERNAL.
@@ -87,7 +90,7 @@ class VerifierLink {
   const absl::Status& trouble() const { return trouble_; }
   // How long a call has been without an answer.
   absl::Duration silence() const {
-    return waits_ ? options_.scope->Now() - sent_ : absl::ZeroDuration();
+    return waits_ ? scope_.Now() - sent_ : absl::ZeroDuration();
   }
 
  private:
@@ -104,7 +107,9 @@ class VerifierLink {
   absl::Duration Backoff() const;
   void Fail(const absl::Status& status);
 
-  const Options options_;
+  const ExecutorScope& scope_;
+  const VerifierPeer& peer_;
+  const Terms terms_;
   int64_t held_length_ = 0;
   bool was_asked_ = false;
 

@@ -85,12 +85,26 @@ Coordinator::Coordinator(Options options, Policies policies)
     : options_(std::move(options)),
       policies_(std::move(policies)),
       metrics_(*options_.metrics, options_.model, NamesOf(options_.drafters)),
-      verifier_{.endpoint = options_.verifier, .info = options_.verifier_info},
+      verifier_{.endpoint = options_.verifier,
+                .info = options_.verifier_info,
+                .retry = options_.verifier_retry},
       retry_advice_(options_.max_sessions, options_.retry_after),
       tenants_(options_.metrics),
       tracer_(options_.tracing),
       record_(static_cast<int>(options_.drafters.size())),
       feature_budget_(options_.feature_limits, metrics_.features),
+      environment_{.executor = options_.executor,
+                   .verifier = &verifier_,
+                   .record = &record_,
+                   .feature_budget = &feature_budget_,
+                   .retry_advice = &retry_advice_,
+                   .metrics = &metrics_,
+                   .journal = &journal_,
+                   .draft_timeout = options_.draft_timeout,
+                   .draft_ahead = options_.draft_ahead,
+                   .log_requests = options_.log_requests,
+                   .pace = options_.pace,
+                   .retry_after = options_.retry_after},
       scope_(options_.executor) {
   for (size_t i = 0; i < options_.drafters.size(); ++i) {
     const DrafterMetrics& metrics = metrics_.drafter(static_cast<int>(i));
@@ -118,20 +132,15 @@ void Coordinator::StartWarmUp() {
   std::vector<DrafterPeer*> drafters;
   for (const auto& drafter : drafters_) drafters.push_back(drafter.get());
   warm_up_ = std::make_unique<WarmUp>(
-      WarmUp::Options{.executor = options_.executor,
-                      .epoch = options_.epoch,
-                      .text = options_.warm_up_text,
-                      .limit = options_.warm_up_limit,
-                      .drafters = std::move(drafters),
-                      .verifier = &verifier_,
-                      .verifier_retry = options_.verifier_retry,
-                      .draft_timeout = options_.draft_timeout,
-                      .record = &record_,
-                      .plan =
-                          [this](GenerationRequest request) {
-                            return Plan(std::move(request));
-                          },
-                      .on_end = [this] { warm_.Notify(); }});
+      environment_, WarmUp::Options{.epoch = options_.epoch,
+                                    .text = options_.warm_up_text,
+                                    .limit = options_.warm_up_limit,
+                                    .drafters = std::move(drafters),
+                                    .plan =
+                                        [this](GenerationRequest request) {
+                                          return Plan(std::move(request));
+                                        },
+                                    .on_end = [this] { warm_.Notify(); }});
   scope_.Post([this] { warm_up_->Start(); });
 }
 
@@ -234,37 +243,27 @@ void Coordinator::Open(Arrival arrival, RequestPlan plan) {
     if (!request.Runs(output)) continue;
     const Ticket ticket = arrival.ticket + static_cast<Ticket>(output);
     Generation::Options options = {
-        .executor = options_.executor,
-        .sequence = {.coordinator_epoch = options_.epoch, .number = ticket},
-        .output = output,
-        .arrival = arrival.time,
-        .deadline = std::min(request.deadline,
-                             arrival.time + options_.max_request_duration),
-        .plan = plan,
-        .share = {.tenant = tenant, .weight = tenants_.WeightOf(tenant)},
-        .drafters = drafters,
-        .verifier = &verifier_,
-        .verifier_retry = options_.verifier_retry,
-        .draft_timeout = options_.draft_timeout,
-        .draft_ahead = options_.draft_ahead,
-        .log_requests = options_.log_requests,
-        .pace = options_.pace,
+        .output = {.sequence = {.coordinator_epoch = options_.epoch,
+                                .number = ticket},
+                   .number = output,
+                   .arrival = arrival.time,
+                   .deadline =
+                       std::min(request.deadline,
+                                arrival.time + options_.max_request_duration),
+                   .plan = plan,
+                   .share = {.tenant = tenant,
+                             .weight = tenants_.WeightOf(tenant)},
+                   .drafters = drafters},
         .trace = trace,
-        .feature_budget = &feature_budget_,
-        .retry_after = options_.retry_after,
-        .retry_advice = &retry_advice_,
-        .record = &record_,
-        .metrics = &metrics_,
-        .journal = &journal_,
         .sink = arrival.sink,
         .on_finished = [this, ticket](const absl::Status& status) {
           OnFinished(ticket, status);
         }};
-    options.plan.session.sampling.seed += static_cast<uint64_t>(output);
-    if (output > 0) options.plan.session.logprobs.prompt = std::nullopt;
+    SessionParams& session = options.output.plan.session;
+    session.sampling.seed += static_cast<uint64_t>(output);
+    if (output > 0) session.logprobs.prompt = std::nullopt;
     if (!plan.resumed.empty()) {
-      options.plan.session.resumed =
-          plan.resumed[static_cast<size_t>(output)].tokens;
+      session.resumed = plan.resumed[static_cast<size_t>(output)].tokens;
     }
     if (output == first && request.num_outputs > 1) {
       options.on_prefilled = [this, request = arrival.ticket] {
@@ -273,11 +272,11 @@ void Coordinator::Open(Arrival arrival, RequestPlan plan) {
     }
     const FairQueue::Place place = {arrival.time + absl::Seconds(plan.priority),
                                     ticket};
-    live_[ticket] = {
-        .request = arrival.ticket,
-        .tenant = tenant,
-        .place = place,
-        .generation = std::make_unique<Generation>(std::move(options))};
+    live_[ticket] = {.request = arrival.ticket,
+                     .tenant = tenant,
+                     .place = place,
+                     .generation = std::make_unique<Generation>(
+                         &environment_, std::move(options))};
     queue_.Add(tenant, place);
     tenants_.AddLoad(tenant, {.waiting = 1});
   }

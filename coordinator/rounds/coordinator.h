@@ -26,6 +26,7 @@
 #include "coordinator/peers/executor_scope.h"
 #include "coordinator/peers/feature_budget.h"
 #include "coordinator/peers/verifier_link.h"
+#include "coordinator/rounds/environment.h"
 #include "coordinator/rounds/generation.h"
 #include "coordinator/rounds/request_trace.h"
 #include "coordinator/rounds/retry_advice.h"
@@ -258,6 +259,7 @@ class Coordinator {
   RequestTracer tracer_;
   SpeculationRecord record_;
   FeatureBudget feature_budget_;            // of live_
+  const Environment environment_;           // of all that is above
   absl::flat_hash_map<Ticket, Live> live_;  // outputs
   absl::flat_hash_map<Ticket, Request> requests_;
   absl::flat_hash_map<std::string, Ticket> tickets_;  // by request_id

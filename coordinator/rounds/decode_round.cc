@@ -8,19 +8,28 @@
 
 namespace espalier::coordinator {
 
-DecodeRound::DecodeRound(Options options)
-    : options_(std::move(options)),
-      features_(options_.target, options_.feature_budget),
-      fanout_(options_.scope, options_.drafters,
-              options_.verifier.model.vocab_size, &features_,
+DecodeRound::DecodeRound(const Environment* environment,
+                         const ExecutorScope* scope, const OutputPlan* output)
+    : environment_(*environment),
+      scope_(*scope),
+      output_(*output),
+      plan_(output->plan),
+      greedy_(plan_.session.sampling.greedy()),
+      features_(plan_.target, environment_.feature_budget),
+      fanout_(scope, output_.drafters, plan_.model.vocab_size, &features_,
               [this](absl::Span<const DraftedTree> trees) {
-                return options_.policy->HasEnough(InputOf(trees));
+                return plan_.policy->HasEnough(InputOf(trees));
               }),
-      verifier_(options_.verifier),
-      calibration_(&options_.record->kind(options_.greedy).calibration) {}
+      verifier_(scope, environment_.verifier,
+                {.model = plan_.model,
+                 .rule = plan_.rule,
+                 .deadline = output_.deadline,
+                 .priority = plan_.priority,
+                 .share = output_.share}),
+      calibration_(&environment_.record->kind(greedy_).calibration) {}
 
 void DecodeRound::Run(const Session& session, Then then) {
-  const absl::Time now = options_.scope->Now();
+  const absl::Time now = scope_.Now();
   if (round_ == 0) Begin();
   if (verified_) Learn(session);
   ++round_;
@@ -38,33 +47,32 @@ void DecodeRound::Run(const Session& session, Then then) {
     Verify(session);
     return;
   }
-  if (const auto verifier = options_.verifier.peer->info()) {
+  if (const auto verifier = environment_.verifier->info()) {
     features_.ring().SetRing(verifier->ring);
   }
-  fanout_.Collect(
-      session, round_, ShareOf(budget_), FirstCalls(),
-      std::min(now + options_.draft_timeout, options_.verifier.deadline),
-      [this, &session, now](DraftFanout::Drafts drafts) {
-        if (control_) {
-          CallFurther(session, now, std::move(drafts));
-        } else {
-          OnDrafts(session, now, std::move(drafts));
-        }
-      });
+  fanout_.Collect(session, round_, ShareOf(budget_), FirstCalls(),
+                  std::min(now + environment_.draft_timeout, output_.deadline),
+                  [this, &session, now](DraftFanout::Drafts drafts) {
+                    if (control_) {
+                      CallFurther(session, now, std::move(drafts));
+                    } else {
+                      OnDrafts(session, now, std::move(drafts));
+                    }
+                  });
 }
 
 void DecodeRound::Begin() {
-  if (const auto verifier = options_.verifier.peer->info()) {
+  if (const auto verifier = environment_.verifier->info()) {
     pass_costs_ = verifier->pass_costs;
     verifier_cpu_group_ = verifier->cpu_group;
   }
-  if (!options_.adaptive) return;
+  if (!plan_.adaptive) return;
   std::vector<int> peers;
-  for (const DrafterPeer* drafter : options_.drafters) {
+  for (const DrafterPeer* drafter : output_.drafters) {
     peers.push_back(drafter->index);
   }
-  control_.emplace(options_.record, options_.greedy, std::move(peers),
-                   &pass_costs_, options_.explores);
+  control_.emplace(environment_.record, greedy_, std::move(peers), &pass_costs_,
+                   output_.explores);
 }
 
 // Shadows are asked in every round.
@@ -100,7 +108,7 @@ void DecodeRound::LearnFrom(absl::Span<const TokenId> emitted,
   const absl::Duration won =
       control_->Learn({.returns = returns,
                        .num_tokens = static_cast<int64_t>(emitted.size()),
-                       .duration = options_.scope->Now() - started_ - held_up_,
+                       .duration = scope_.Now() - started_ - held_up_,
                        .draft_wait = draft_wait_,
                        .num_nodes = tree_.num_nodes() - 1});
   uint64_t asked = 0;
@@ -113,7 +121,7 @@ void DecodeRound::LearnFrom(absl::Span<const TokenId> emitted,
 void DecodeRound::AssignCredit(absl::Span<const TokenId> emitted,
                                std::vector<DrafterReturn>& returns,
                                std::vector<DraftedTree>& seen) const {
-  RoundCredit credit({.policy = *options_.policy,
+  RoundCredit credit({.policy = *plan_.policy,
                       .control = *control_,
                       .input = InputOf(trees_),
                       .emitted = emitted});
@@ -130,17 +138,17 @@ void DecodeRound::AssignCredit(absl::Span<const TokenId> emitted,
 // The bonus token takes one of the remaining tokens.
 DraftBudget DecodeRound::BudgetFor(const Session& session) const {
   const int64_t max_depth =
-      std::min(options_.budget.max_depth, session.num_left() - 1);
+      std::min(plan_.budget.max_depth, session.num_left() - 1);
   if (max_depth == 0) return {};
-  const DraftBudget budget = options_.budget.WithDepth(max_depth);
+  const DraftBudget budget = plan_.budget.WithDepth(max_depth);
   if (!control_) return budget;
   return budget.WithNodes(control_->NodesToDraft(budget.max_nodes));
 }
 
 DraftBudget DecodeRound::ShareOf(DraftBudget budget) const {
-  const int64_t drafters = std::ssize(options_.drafters);
-  if (options_.reads_draft_distributions &&
-      options_.policy->keeps_distributions() && drafters > 1) {
+  const int64_t drafters = std::ssize(output_.drafters);
+  if (plan_.reads_draft_distributions && plan_.policy->keeps_distributions() &&
+      drafters > 1) {
     return budget.WithNodes(std::max<int64_t>(1, budget.max_nodes / drafters));
   }
   return budget;
@@ -148,12 +156,12 @@ DraftBudget DecodeRound::ShareOf(DraftBudget budget) const {
 
 std::vector<DraftCall> DecodeRound::FirstCalls() const {
   if (control_) return control_->FirstCalls();
-  return std::vector<DraftCall>(options_.drafters.size());
+  return std::vector<DraftCall>(output_.drafters.size());
 }
 
 void DecodeRound::CallFurther(const Session& session, absl::Time asked,
                               DraftFanout::Drafts drafts) {
-  merged_ = options_.policy->Merge(InputOf(drafts.trees));
+  merged_ = plan_.policy->Merge(InputOf(drafts.trees));
   const DraftBudget further =
       budget_.WithNodes(control_->FurtherNodes(budget_.max_nodes));
   fanout_.CollectMore(session, ShareOf(further),
@@ -172,14 +180,14 @@ MergeInput DecodeRound::InputOf(absl::Span<const DraftedTree> trees) const {
 
 void DecodeRound::OnDrafts(const Session& session, absl::Time asked,
                            DraftFanout::Drafts drafts) {
-  const absl::Time drafted = options_.scope->Now();
+  const absl::Time drafted = scope_.Now();
   trees_ = std::move(drafts.trees);
-  if (!drafts.unchanged) merged_ = options_.policy->Merge(InputOf(trees_));
+  if (!drafts.unchanged) merged_ = plan_.policy->Merge(InputOf(trees_));
   tree_ = merged_;
   if (control_) control_->Cut(tree_);
   result_.degraded = drafts.degraded;
   result_.draft_wait = draft_wait_ = drafted - asked;
-  result_.merge = options_.scope->Now() - drafted;
+  result_.merge = scope_.Now() - drafted;
   Verify(session);
 }
 
@@ -189,12 +197,12 @@ void DecodeRound::Verify(const Session& session) {
       session, round_, tree_,
       features_.Request(!rests_ && fanout_.needs_features(), session.length()),
       // The prompt's come with the first round or never.
-      rests_ && round_ > 1 ? RanksRequest()
-                           : fanout_.WantedRanks(options_.greedy),
+      rests_ && round_ > 1 ? RanksRequest() : fanout_.WantedRanks(greedy_),
       [this, &session](absl::StatusOr<VerifierLink::Verified> verified) {
         OnVerified(session, std::move(verified));
       });
-  if (options_.draft_ahead && !rests_ && then_ != nullptr && round_ == round) {
+  if (environment_.draft_ahead && !rests_ && then_ != nullptr &&
+      round_ == round) {
     DraftLookahead(session);
   }
 }
@@ -203,7 +211,7 @@ void DecodeRound::Verify(const Session& session) {
 // token; the tree has one more level for that bonus token.
 void DecodeRound::DraftLookahead(const Session& session) {
   const int64_t next_left = session.num_left() - 1;
-  const int64_t max_depth = std::min(options_.budget.max_depth + 1, next_left);
+  const int64_t max_depth = std::min(plan_.budget.max_depth + 1, next_left);
   if (max_depth < 2) return;
   fanout_.DraftLookahead(
       session, tree_,

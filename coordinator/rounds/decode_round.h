@@ -9,12 +9,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/control/speculation_control.h"
-#include "coordinator/control/speculation_record.h"
 #include "coordinator/merge/merge_policy.h"
 #include "coordinator/peers/draft_fanout.h"
-#include "coordinator/peers/feature_budget.h"
 #include "coordinator/peers/feature_log.h"
 #include "coordinator/peers/verifier_link.h"
+#include "coordinator/rounds/environment.h"
 
 namespace espalier::coordinator {
 
@@ -23,22 +22,6 @@ namespace espalier::coordinator {
 // executor.
 class DecodeRound {
  public:
-  struct Options {
-    const ExecutorScope* scope;  // ends with the session
-    std::vector<DrafterPeer*> drafters;
-    VerifierLink::Options verifier;
-    const MergePolicy* policy;  // null for plain decoding
-    DraftBudget budget;         // max_nodes 0: plain decoding
-    bool adaptive = false;      // fewer nodes if not all pay
-    SpeculationRecord* record;
-    bool greedy = true;
-    bool reads_draft_distributions = false;  // of the rule
-    absl::Duration draft_timeout;
-    bool draft_ahead = false;
-    bool explores = false;  // if adaptive: asks all drafters, to learn
-    TargetShape target;
-    FeatureBudget* feature_budget = nullptr;
-  };
   struct Result {
     VerifyResult verify_result;
     const TokenTree* tree;  // as verified; valid until the next round
@@ -51,7 +34,9 @@ class DecodeRound {
   };
   using Then = absl::AnyInvocable<void(absl::StatusOr<Result>) &&>;
 
-  explicit DecodeRound(Options options);
+  // Borrows all; `scope` ends with the session.
+  DecodeRound(const Environment* environment, const ExecutorScope* scope,
+              const OutputPlan* output);
 
   // Runs one round. Borrows the session until `then` has run. Errors are those
   // of VerifierLink::Verify; a drafter's failure is not an error. REQUIRES:
@@ -106,7 +91,11 @@ class DecodeRound {
   void OnVerified(const Session& session,
                   absl::StatusOr<VerifierLink::Verified> verified);
 
-  const Options options_;
+  const Environment& environment_;
+  const ExecutorScope& scope_;
+  const OutputPlan& output_;
+  const RequestPlan& plan_;  // the output's
+  const bool greedy_;
   FeatureLog features_;
   DraftFanout fanout_;
   VerifierLink verifier_;

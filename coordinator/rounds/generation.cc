@@ -17,20 +17,20 @@ namespace {
 constexpr absl::Duration kLongSilence = absl::Seconds(2);
 
 // Why the verifier may apply the walk instead of the rule that was asked for.
-std::string RuleObstacle(const Generation::Options& options) {
-  if (options.plan.session.sampling.greedy()) {
+std::string RuleObstacle(const OutputPlan& output) {
+  if (output.plan.session.sampling.greedy()) {
     return "at temperature 0 nothing is sampled";
   }
   const bool any_trusted =
-      std::any_of(options.drafters.begin(), options.drafters.end(),
+      std::any_of(output.drafters.begin(), output.drafters.end(),
                   [](const DrafterPeer* drafter) { return drafter->trusted; });
   if (!any_trusted) {
     return "no drafter that was asked is in core.trusted_drafters, and others' "
            "distributions are not used";
   }
-  if (options.plan.policy != nullptr &&
-      !options.plan.policy->keeps_distributions()) {
-    return absl::StrCat("the strategy \"", options.plan.strategy,
+  if (output.plan.policy != nullptr &&
+      !output.plan.policy->keeps_distributions()) {
+    return absl::StrCat("the strategy \"", output.plan.strategy,
                         "\" does not keep the drafters' distributions");
   }
   return "the drafters' trees were not sampled as the rule needs them";
@@ -59,61 +59,42 @@ LogFields FieldsOf(const RequestPlan& plan, const absl::Status& status,
 
 }  // namespace
 
-Generation::Generation(Options options)
-    : options_(std::move(options)),
-      scope_(options_.executor),
+Generation::Generation(const Environment* environment, Options options)
+    : environment_(*environment),
+      options_(std::move(options)),
+      scope_(environment_.executor),
       trace_(options_.trace
                  ? std::optional<RequestTrace>(std::in_place, *options_.trace,
-                                               options_.arrival)
+                                               options_.output.arrival)
                  : std::nullopt),
-      session_(options_.sequence, ParamsOfSession()),
-      round_(
-          {.scope = &scope_,
-           .drafters = options_.drafters,
-           .verifier = {.scope = &scope_,
-                        .peer = options_.verifier,
-                        .model = options_.plan.model,
-                        .rule = options_.plan.rule,
-                        .deadline = options_.deadline,
-                        .retry = options_.verifier_retry,
-                        .priority = options_.plan.priority,
-                        .share = options_.share},
-           .policy = options_.plan.policy,
-           .budget = options_.plan.budget,
-           .adaptive = options_.plan.adaptive,
-           .record = options_.record,
-           .greedy = options_.plan.session.sampling.greedy(),
-           .reads_draft_distributions = options_.plan.reads_draft_distributions,
-           .draft_timeout = options_.draft_timeout,
-           .draft_ahead = options_.draft_ahead,
-           .explores = options_.explores,
-           .target = options_.plan.target,
-           .feature_budget = options_.feature_budget}),
-      recorder_({.metrics = options_.metrics,
-                 .arrival = options_.arrival,
+      session_(options_.output.sequence, ParamsOfSession()),
+      round_(environment, &scope_, &options_.output),
+      recorder_({.metrics = environment_.metrics,
+                 .arrival = options_.output.arrival,
                  .num_prompt_tokens = session_.prompt_length(),
                  .num_resumed_tokens = session_.num_emitted(),
-                 .strategy = options_.plan.strategy,
-                 .rule = options_.plan.rule,
-                 .rule_obstacle = RuleObstacle(options_),
-                 .warnings = options_.plan.warnings}) {
-  if (options_.pace > absl::ZeroDuration()) {
-    pacer_.emplace(&scope_, options_.pace, options_.sink.get());
+                 .strategy = plan().strategy,
+                 .rule = plan().rule,
+                 .rule_obstacle = RuleObstacle(options_.output),
+                 .warnings = plan().warnings}) {
+  if (environment_.pace > absl::ZeroDuration()) {
+    pacer_.emplace(&scope_, environment_.pace, options_.sink.get());
   }
-  scope_.PostAt(options_.deadline - kForTheCause, [this] { OnDeadlineNear(); });
-  scope_.PostAt(options_.deadline, [this] { OnDeadline(); });
+  const absl::Time deadline = options_.output.deadline;
+  scope_.PostAt(deadline - kForTheCause, [this] { OnDeadlineNear(); });
+  scope_.PostAt(deadline, [this] { OnDeadline(); });
 }
 
 void Generation::Run() {
   running_ = true;
   recorder_.Start(scope_.Now(), round_.drafters());
   JournalRequest request = {.id = absl::StrCat(session_.id().number),
-                            .strategy = options_.plan.strategy,
-                            .request_id = options_.plan.request_id};
-  for (const DrafterPeer* drafter : options_.drafters) {
+                            .strategy = plan().strategy,
+                            .request_id = plan().request_id};
+  for (const DrafterPeer* drafter : options_.output.drafters) {
     request.drafters.push_back(drafter->name);
   }
-  options_.journal->Begin(session_.id().number, std::move(request));
+  environment_.journal->Begin(session_.id().number, std::move(request));
   const bool is_at_end =
       session_.resumed().finish_reason != FinishReason::kUnspecified;
   is_at_end ? FinishResumed() : NextRound();
@@ -124,10 +105,10 @@ void Generation::Run() {
 void Generation::FinishResumed() {
   const Session::Committed& resumed = session_.resumed();
   if (options_.on_prefilled) std::exchange(options_.on_prefilled, nullptr)();
-  const int64_t given = std::ssize(options_.plan.session.resumed);
+  const int64_t given = std::ssize(plan().session.resumed);
   if (resumed.num_kept < given) {
-    Finish(FieldError(absl::StrCat("resumption.outputs[", options_.output,
-                                   "].token_ids"),
+    Finish(FieldError(absl::StrCat("resumption.outputs[",
+                                   options_.output.number, "].token_ids"),
                       absl::StrCat("token ", resumed.num_kept, " of ", given,
                                    " ends the output")),
            FinishReason::kError);
@@ -155,7 +136,7 @@ void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
   const StepInfo info = recorder_.Commit(*result, committed, round_.drafters());
   times.committed = scope_.Now();
   if (trace_) trace_->EndRound(*result, info, times.verified);
-  options_.journal->Add(
+  environment_.journal->Add(
       session_.id().number,
       {.step = info.step,
        .tree = *result->tree,
@@ -199,17 +180,18 @@ OutputPiece Generation::PieceOf(VerifyResult verify_result,
                                 const Session::Committed& committed,
                                 const StepInfo& info) const {
   OutputPiece piece = {
-      .output = options_.output,
+      .output = options_.output.number,
       .tokens = session_.tokens().last(static_cast<size_t>(committed.num_kept)),
       .text = committed.text,
       .step = info,
       .logprobs = std::move(verify_result.logprobs),
       .cached_tokens = recorder_.cached_tokens(),
-      .origin = options_.plan.origin};
-  if (options_.plan.session.logprobs.emitted) {
+      .origin = plan().origin};
+  if (plan().session.logprobs.emitted) {
     piece.logprobs.Cut(committed.num_kept);
   }
-  if (options_.output == 0 && session_.num_emitted() == committed.num_kept) {
+  if (options_.output.number == 0 &&
+      session_.num_emitted() == committed.num_kept) {
     piece.prompt = session_.prompt();
     piece.prompt_logprobs = std::move(verify_result.prompt_logprobs);
   }
@@ -222,7 +204,7 @@ void Generation::OnError(const absl::Status& status) {
     return;
   }
   if (absl::IsResourceExhausted(status)) {
-    options_.metrics->Count(RejectReason::kKvFull);
+    environment_.metrics->Count(RejectReason::kKvFull);
   }
   Finish(status, FinishReason::kError);
 }
@@ -250,7 +232,7 @@ void Generation::OnDeadlineNear() {
 
 void Generation::OnDeadline() {
   if (ends_as_ != FinishReason::kUnspecified) return GoOn();
-  if (!running_) options_.metrics->Count(RejectReason::kDeadline);
+  if (!running_) environment_.metrics->Count(RejectReason::kDeadline);
   Finish(absl::DeadlineExceededError("deadline of the request"),
          FinishReason::kDeadline);
 }
@@ -258,17 +240,17 @@ void Generation::OnDeadline() {
 void Generation::Finish(absl::Status status, FinishReason reason) {
   if (absl::IsResourceExhausted(status)) {
     status = WithRetryAfter(WithReason(std::move(status), "VERIFIER_FULL"),
-                            options_.retry_advice->Next());
+                            environment_.retry_advice->Next());
   } else if (absl::IsUnavailable(status)) {
-    status = WithRetryAfter(std::move(status), options_.retry_after);
+    status = WithRetryAfter(std::move(status), environment_.retry_after);
   }
   if (pacer_) pacer_->Flush();
   scope_.Close();
-  if (running_) options_.journal->End(session_.id().number);
+  if (running_) environment_.journal->End(session_.id().number);
   round_.End(session_);
   GenerationReport report =
       recorder_.Finish(scope_.Now(), status, reason, round_);
-  report.output = options_.output;
+  report.output = options_.output.number;
   report.last_text = session_.FlushText();
   Publish(status, report);
   options_.sink->OnFinish(status, report);
@@ -277,7 +259,7 @@ void Generation::Finish(absl::Status status, FinishReason reason) {
 
 // The span of this output is the parent of those of its peers.
 SessionParams Generation::ParamsOfSession() const {
-  SessionParams params = options_.plan.session;
+  SessionParams params = plan().session;
   if (trace_) params.traceparent = trace_->traceparent();
   return params;
 }
@@ -285,10 +267,10 @@ SessionParams Generation::ParamsOfSession() const {
 // Writes the line of the log and the spans that are wanted.
 void Generation::Publish(const absl::Status& status,
                          const GenerationReport& report) {
-  const std::string& traceparent = options_.plan.session.traceparent;
-  const bool logs = options_.log_requests || !traceparent.empty();
+  const std::string& traceparent = plan().session.traceparent;
+  const bool logs = environment_.log_requests || !traceparent.empty();
   if (!logs && !trace_) return;
-  LogFields fields = FieldsOf(options_.plan, status, report);
+  LogFields fields = FieldsOf(plan(), status, report);
   if (logs) {
     LogFields line = fields;
     if (trace_ || !traceparent.empty()) {

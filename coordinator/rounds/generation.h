@@ -9,15 +9,12 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "coordinator/metrics/coordinator_metrics.h"
 #include "coordinator/peers/executor_scope.h"
-#include "coordinator/peers/feature_budget.h"
 #include "coordinator/rounds/decode_round.h"
+#include "coordinator/rounds/environment.h"
 #include "coordinator/rounds/generation_recorder.h"
 #include "coordinator/rounds/pacer.h"
 #include "coordinator/rounds/request_trace.h"
-#include "coordinator/rounds/retry_advice.h"
-#include "coordinator/rounds/round_journal.h"
 #include "coordinator/session/request.h"
 #include "coordinator/session/request_plan.h"
 #include "coordinator/session/session.h"
@@ -30,28 +27,8 @@ namespace espalier::coordinator {
 class Generation {
  public:
   struct Options {
-    Executor* executor;
-    SequenceId sequence;
-    int64_t output;  // its number in the request
-    absl::Time arrival;
-    absl::Time deadline;
-    RequestPlan plan;
-    TenantShare share = {};              // of the verifier's K/V pool
-    std::vector<DrafterPeer*> drafters;  // of the plan, in its order
-    const VerifierPeer* verifier;
-    VerifierRetry verifier_retry;
-    absl::Duration draft_timeout;
-    bool draft_ahead;
-    bool log_requests = false;                   // see Coordinator::Options
-    bool explores = false;                       // see DecodeRound
-    absl::Duration pace = absl::ZeroDuration();  // see Coordinator::Options
+    OutputPlan output;
     std::optional<RequestTrace::Options> trace = {};  // nullopt: no spans
-    FeatureBudget* feature_budget;
-    absl::Duration retry_after;  // advice while the verifier is away
-    RetryAdvice* retry_advice;   // if it has no room
-    SpeculationRecord* record;
-    CoordinatorMetrics* metrics;
-    RoundJournal* journal;
     std::shared_ptr<TokenSink> sink;
     // Runs once, before the first tokens are delivered: the prompt's K/V is
     // computed.
@@ -59,8 +36,9 @@ class Generation {
     // Runs once, last; must not destroy the Generation before it returns.
     absl::AnyInvocable<void(const absl::Status&) &&> on_finished;
   };
-  // Waits in the queue for Run; the deadline applies while it waits.
-  explicit Generation(Options options);
+  // Waits in the queue for Run; the deadline applies while it waits. Borrows
+  // the environment.
+  Generation(const Environment* environment, Options options);
 
   // Leaves the queue. REQUIRES: called once at most, not finished.
   void Run();
@@ -75,14 +53,15 @@ class Generation {
   // Tokens of prompt and output: the most that there may be, those that there
   // are, and those that this call has added.
   int64_t most_tokens() const {
-    return session_.prompt_length() + options_.plan.session.max_tokens;
+    return session_.prompt_length() + plan().session.max_tokens;
   }
   int64_t num_tokens() const { return session_.length(); }
   int64_t num_generated() const {
-    return session_.num_emitted() - std::ssize(options_.plan.session.resumed);
+    return session_.num_emitted() - std::ssize(plan().session.resumed);
   }
 
  private:
+  const RequestPlan& plan() const { return options_.output.plan; }
   void FinishResumed();
   void NextRound();
   void OnRound(absl::StatusOr<DecodeRound::Result> result);
@@ -98,6 +77,7 @@ class Generation {
   SessionParams ParamsOfSession() const;
   void Publish(const absl::Status& status, const GenerationReport& report);
 
+  const Environment& environment_;
   Options options_;
   ExecutorScope scope_;
   std::optional<RequestTrace> trace_;

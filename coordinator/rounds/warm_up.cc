@@ -33,12 +33,20 @@ class WarmUp::Sink final : public TokenSink {
   void OnFinish(const absl::Status&, const GenerationReport&) override {}
 };
 
-WarmUp::WarmUp(Options options)
+WarmUp::WarmUp(const Environment& environment, Options options)
     : options_(std::move(options)),
       metrics_(registry_, "warm-up", NamesOf(options_.drafters)),
       feature_budget_(FeatureBudget::Limits(), metrics_.features),
       retry_advice_(/*places=*/1, absl::Seconds(1)),
-      scope_(options_.executor) {
+      environment_{.executor = environment.executor,
+                   .verifier = environment.verifier,
+                   .record = environment.record,
+                   .feature_budget = &feature_budget_,
+                   .retry_advice = &retry_advice_,
+                   .metrics = &metrics_,
+                   .journal = &journal_,
+                   .draft_timeout = environment.draft_timeout},
+      scope_(environment.executor) {
   for (size_t i = 0; i < options_.drafters.size(); ++i) {
     const DrafterPeer& peer = *options_.drafters[i];
     const DrafterMetrics& metrics = metrics_.drafter(static_cast<int>(i));
@@ -65,7 +73,7 @@ bool WarmUp::DraftersAreKnown() const {
 }
 
 void WarmUp::Await(int attempt) {
-  const bool connected = options_.verifier->info().has_value();
+  const bool connected = environment_.verifier->info().has_value();
   if (connected && (DraftersAreKnown() || attempt >= kMaxPolls)) {
     deadline_ = scope_.Now() + options_.limit;
     PlanSessions();
@@ -130,33 +138,23 @@ absl::StatusOr<std::unique_ptr<Generation>> WarmUp::Open(
   }
   ASSIGN_OR_RETURN(RequestPlan plan, options_.plan(std::move(request)));
   if (!plan.adaptive) return nullptr;
-  return std::make_unique<Generation>(Generation::Options{
-      .executor = options_.executor,
-      .sequence = {.coordinator_epoch = options_.epoch,
-                   .number = kFirstSequence + num_opened_++},
-      .output = 0,
-      .arrival = scope_.Now(),
-      .deadline = deadline_,
-      .plan = std::move(plan),
-      .drafters = std::move(drafters),
-      .verifier = options_.verifier,
-      .verifier_retry = options_.verifier_retry,
-      .draft_timeout = options_.draft_timeout,
-      .draft_ahead = false,
-      .explores = true,
-      .feature_budget = &feature_budget_,
-      .retry_after = absl::Seconds(1),
-      .retry_advice = &retry_advice_,
-      .record = options_.record,
-      .metrics = &metrics_,
-      .journal = &journal_,
-      .sink = std::make_shared<Sink>(),
-      .on_finished = [this](const absl::Status& status) {
-        // The Generation is still on the stack.
-        finished_.push_back(std::move(running_));
-        if (!status.ok()) sessions_.clear();
-        scope_.Post([this] { Next(); });
-      }});
+  return std::make_unique<Generation>(
+      &environment_,
+      Generation::Options{
+          .output = {.sequence = {.coordinator_epoch = options_.epoch,
+                                  .number = kFirstSequence + num_opened_++},
+                     .arrival = scope_.Now(),
+                     .deadline = deadline_,
+                     .plan = std::move(plan),
+                     .drafters = std::move(drafters),
+                     .explores = true},
+          .sink = std::make_shared<Sink>(),
+          .on_finished = [this](const absl::Status& status) {
+            // The Generation is still on the stack.
+            finished_.push_back(std::move(running_));
+            if (!status.ok()) sessions_.clear();
+            scope_.Post([this] { Next(); });
+          }});
 }
 
 void WarmUp::Stop() {

@@ -14,6 +14,7 @@
 #include "coordinator/peers/drafter_peer.h"
 #include "coordinator/peers/executor_scope.h"
 #include "coordinator/peers/feature_budget.h"
+#include "coordinator/rounds/environment.h"
 #include "coordinator/rounds/generation.h"
 #include "coordinator/rounds/retry_advice.h"
 #include "coordinator/rounds/round_journal.h"
@@ -32,21 +33,18 @@ namespace espalier::coordinator {
 class WarmUp {
  public:
   struct Options {
-    Executor* executor = nullptr;
     uint64_t epoch = 0;
     std::vector<TokenId> text;           // that the sessions begin with
     absl::Duration limit;                // of all sessions together
     std::vector<DrafterPeer*> drafters;  // borrowed
-    const VerifierPeer* verifier = nullptr;
-    VerifierRetry verifier_retry;
-    absl::Duration draft_timeout;
-    SpeculationRecord* record = nullptr;
     // Plans a request as one of a client.
     std::function<absl::StatusOr<RequestPlan>(GenerationRequest)> plan;
     // Runs once, when the warm-up is over or was stopped; may be in Stop.
     absl::AnyInvocable<void()> on_end;
   };
-  explicit WarmUp(Options options);
+  // `environment`: the coordinator's, of which the warm-up shares executor,
+  // verifier and record.
+  WarmUp(const Environment& environment, Options options);
   ~WarmUp();
 
   // Waits until the verifier and the drafters are known, and begins.
@@ -76,6 +74,7 @@ class WarmUp {
   RoundJournal journal_;
   FeatureBudget feature_budget_;
   RetryAdvice retry_advice_;
+  const Environment environment_;  // of its own sessions
   std::vector<std::unique_ptr<DrafterPeer>> drafters_;
   std::vector<Session> sessions_;  // the next one is the last
   uint64_t num_opened_ = 0;
