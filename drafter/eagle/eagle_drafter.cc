@@ -42,9 +42,6 @@ class EagleDrafter final : public Drafter {
       : model_(std::move(model)), grower_(*model_, options) {}
 
   FeatureStore* features() override { return model_->features(); }
-  bool supports_lookahead() const override {
-    return grower_.supports_lookahead();
-  }
 
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override;
@@ -154,8 +151,7 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
     const DrafterOptions& options) {
   OptionReader reader("eagle", options.options);
   const std::string folder = reader.RequiredText("model");
-  const TreeGrower::Options grower =
-      ReadGrowerOptions(reader, /*supports_lookahead=*/false);
+  const TreeGrower::Options grower = ReadGrowerOptions(reader);
   HeadRuntime runtime = ReadHeadRuntime(reader);
   RETURN_IF_ERROR(reader.Finish());
   ASSIGN_OR_RETURN(const HeadTarget target,

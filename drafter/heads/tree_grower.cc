@@ -262,14 +262,12 @@ absl::Status TreeGrower::ExpandFrontiers(absl::Span<Growth* const> growing) {
   return absl::OkStatus();
 }
 
-TreeGrower::Options ReadGrowerOptions(OptionReader& reader,
-                                      bool supports_lookahead) {
+TreeGrower::Options ReadGrowerOptions(OptionReader& reader) {
   return {
       .tree = {.width = reader.Integer("width", {6, 1, 64}),
                .least_reach = reader.Number("least_reach", {0.1, 0.0, 1.0})},
       .sampled = ReadSampledShape(reader),
-      .noise_scale = ReadNoiseScale(reader),
-      .supports_lookahead = reader.Flag("drafts_ahead", supports_lookahead)};
+      .noise_scale = ReadNoiseScale(reader)};
 }
 
 }  // namespace espalier::drafter

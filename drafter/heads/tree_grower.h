@@ -55,17 +55,11 @@ class TreeGrower {
     DynamicTree::Shape tree;
     SampledShape sampled;               // for requests that sample
     std::optional<double> noise_scale;  // none: learned
-    // Is true if it drafts after a lookahead. A head then uses its own states
-    // in place of the target's, so such trees are worse than those of the round
-    // itself.
-    bool supports_lookahead = false;
   };
 
   // `model` must outlive the grower.
   TreeGrower(RowModel& model, const Options& options)
       : model_(model), options_(options), calibration_(options.noise_scale) {}
-
-  bool supports_lookahead() const { return options_.supports_lookahead; }
 
   // Compares the last tree's forecasts with the tokens that the target has
   // emitted since. Call once a round, before the next tree grows.
@@ -103,10 +97,8 @@ class TreeGrower {
 
 // Reads the options of drafters that grow trees: width (nodes of a level that
 // are expanded, and children of each), least_reach (see dynamic_tree.h; default
-// 0.1), noise_scale, drafts_ahead (whether to draft after a lookahead; default:
-// the argument), and those of sampled_tree.h.
-TreeGrower::Options ReadGrowerOptions(OptionReader& reader,
-                                      bool supports_lookahead);
+// 0.1), noise_scale, and those of sampled_tree.h.
+TreeGrower::Options ReadGrowerOptions(OptionReader& reader);
 
 }  // namespace espalier::drafter
 

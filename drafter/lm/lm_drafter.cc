@@ -36,9 +36,7 @@ class LmDrafter final : public Drafter {
         vocab_size_(lm.vocab_size),
         grower_(*model_, options) {}
 
-  bool supports_lookahead() const override {
-    return grower_.supports_lookahead();
-  }
+  bool supports_lookahead() const override { return true; }
 
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override;
@@ -158,8 +156,7 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
   const std::string own_folder = reader.Text("model", "");
   const int64_t layers = reader.Integer("layers", {0, 1, 1 << 10});
   const int64_t kv_tokens = reader.Integer("kv_tokens", {32768, 1, 1 << 24});
-  const TreeGrower::Options grower =
-      ReadGrowerOptions(reader, /*supports_lookahead=*/true);
+  const TreeGrower::Options grower = ReadGrowerOptions(reader);
   HeadRuntime runtime = ReadHeadRuntime(reader);
   if (own_folder.empty() && layers == 0) {
     reader.Fail("layers", "is required to draft with the target's own layers");

@@ -62,14 +62,12 @@ struct Subject {
 };
 
 // Returns a head of the golden tests.
-Subject HeadSubject(const std::string& fixture, const std::string& target,
-                    std::map<std::string, std::string> options = {}) {
+Subject HeadSubject(const std::string& fixture, const std::string& target) {
   const std::string fixtures =
       ESPALIER_SOURCE_DIR "/tests/drafter/golden/fixtures/";
-  options["model"] = fixtures + fixture + "/head";
   // A scale that is learned would make trees depend on what came before.
-  options["noise_scale"] = "1";
-  return {.options = std::move(options),
+  return {.options = {{"model", fixtures + fixture + "/head"},
+                      {"noise_scale", "1"}},
           .target_folder = fixtures + "targets/" + target};
 }
 
@@ -80,9 +78,7 @@ Subject EarlyExitSubject(const std::string& test) {
     testing::WriteTinyLlama(path);
     return new std::string(path);
   }();
-  return {.options = {{"layers", "1"},
-                      {"noise_scale", "1"},
-                      {"drafts_ahead", "true"}},
+  return {.options = {{"layers", "1"}, {"noise_scale", "1"}},
           .target_folder = *folder};
 }
 
@@ -128,7 +124,6 @@ Subject DeviceSubject(const std::string& type) {
       .target_folder = *folder + "/target"};
   if (type == "lm") subject.options["layers"] = "1";
   if (type != "lm") subject.options["model"] = *folder + "/" + type;
-  if (type != "dflash") subject.options["drafts_ahead"] = "true";
   return subject;
 }
 
@@ -146,8 +141,7 @@ class DrafterContractTest : public ::testing::TestWithParam<Contender> {
     std::replace(test.begin(), test.end(), '/', '_');
     const std::map<std::string, Subject> subjects = {
         {"ngram", {.options = {{"table", TableFile(test)}}}},
-        {"eagle",
-         HeadSubject("eagle31_midlayer", "tied", {{"drafts_ahead", "true"}})},
+        {"eagle", HeadSubject("eagle31_midlayer", "tied")},
         {"dflash", HeadSubject("dflash_draft_vocabulary", "tied")},
         {"lm", EarlyExitSubject(test)},
         {"recycle", {.options = {{"max_tenants", "100"}}}},
