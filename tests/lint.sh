@@ -16,7 +16,7 @@ before=$(($(git log -1 --format=%ct) - 3600))
 commit=${1:-$(git rev-list -1 --before="$before" HEAD)}
 git rev-parse --quiet --verify "$commit^{commit}" >/dev/null || commit=HEAD
 mapfile -t files < <(git diff --name-only --diff-filter=d "$commit" -- \
-  'common/*.cc' 'drafter/*.cc' 'verifier/*.cc' 'coordinator/*.cc')
+  'common/*.cc' 'drafter/*.cc' 'lab/*.cc' 'verifier/*.cc' 'coordinator/*.cc')
 ((${#files[@]} > 0)) || {
   echo "clang-tidy: no product file differs from $commit"
   exit 0

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
-#include "common/base/status_macros.h"
 #include "common/base/version.h"
-#include "common/config/closest_word.h"
 #include "common/config/follow_config.h"
 #include "common/config/load_config.h"
 #include "common/config/set_field.h"
@@ -17,84 +15,47 @@
 
 namespace espalier {
 
-namespace {
-
-absl::Status Unknown(absl::string_view argument,
-                     const std::vector<std::string>& others) {
-  std::vector<std::string> known = {"--config", "--set"};
-  known.insert(known.begin(), others.begin(), others.end());
-  const bool lacks_value =
-      std::find(known.begin(), known.end(), argument) != known.end();
-  if (lacks_value) {
-    return absl::InvalidArgumentError(absl::StrCat(argument, " needs a value"));
-  }
-  known.insert(known.end(), {"--log-json", "--help", "--version"});
-  const std::string name(argument.substr(0, argument.find('=')));
-  const std::string hint = DidYouMean(name, known);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "unknown argument \"", argument, "\"", hint,
-      hint.empty() ? "; known: " : " Known: ", absl::StrJoin(known, ", ")));
+absl::Status ParseFlagValue(const std::string& text, Setting* setting) {
+  setting->settings->push_back(
+      setting->field.empty() ? text : absl::StrCat(setting->field, "=", text));
+  return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<ServiceFlags> ParseServiceFlags(
-    int argc, const char* const* argv, const std::vector<std::string>& others) {
-  ServiceFlags flags;
-  for (int i = 1; i < argc; ++i) {
-    absl::string_view argument = argv[i];
-    if (argument == "--help" || argument == "-h") {
-      flags.help = true;
-    } else if (argument == "--version") {
-      flags.version = true;
-    } else if (argument == "--log-json") {
-      flags.log_json = true;
-    } else if ((argument == "--config" || argument == "--set") &&
-               i + 1 < argc) {
-      ++i;
-      if (argument == "--config") {
-        flags.config_file = argv[i];
-      } else {
-        flags.overrides.push_back(argv[i]);
-      }
-    } else if (absl::ConsumePrefix(&argument, "--config=")) {
-      flags.config_file = std::string(argument);
-    } else if (absl::ConsumePrefix(&argument, "--set=")) {
-      flags.overrides.push_back(std::string(argument));
-    } else {
-      return Unknown(argument, others);
-    }
-  }
-  return flags;
+void ServiceFlags::AddTo(FlagSet& flags) {
+  flags.Add({"--config", "FILE", "configuration in protobuf text format"},
+            &config_file);
+  flags.Add({"--set", "PATH=VALUE",
+             "one field, e.g. server.listen=unix:/tmp/s; wins over the file"},
+            &override_);
+  flags.AddSwitch({"--log-json", "", "each event of the log is a JSON object"},
+                  &log_json);
 }
 
 std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
                                    const ServiceUsage& usage,
                                    google::protobuf::Message& config,
                                    Reload& reload) {
-  auto flags = ParseServiceFlags(argc, argv);
-  absl::Status status = flags.status();
-  if (status.ok() && flags->help) {
-    std::cout << usage.program << ": " << usage.purpose
-              << "\n\nusage: " << usage.program
-              << " [--config FILE] [--set path=value]... [--log-json]\n"
-              << "  --config FILE     configuration in protobuf text format\n"
-              << "  --set path=value  one field, e.g. --set server.listen="
-                 "unix:/tmp/s; wins over the file\n"
-              << "  --log-json        each event of the log is an object of "
-                 "JSON\n"
-              << "  --version\n\nfields: "
-              << FieldNames(*config.GetDescriptor())
-              << " (see proto/espalier/v1/config.proto)\n";
-    return 0;
-  }
-  if (status.ok() && flags->version) {
+  ServiceFlags flags;
+  bool version = false;
+  FlagSet table(absl::StrCat(
+      usage.program, ": ", usage.purpose, "\n\nusage: ", usage.program,
+      " [--config FILE] [--set PATH=VALUE]... [--log-json]\n\nfields: ",
+      FieldNames(*config.GetDescriptor()),
+      " (see proto/espalier/v1/config.proto)"));
+  flags.AddTo(table);
+  table.AddSwitch({"--version", "", "the version"}, &version);
+  const std::vector<std::string> args(argv + std::min(argc, 1), argv + argc);
+  const absl::StatusOr<bool> runs = table.Parse(args, std::cout);
+  if (runs.ok() && !*runs) return 0;  // help
+  if (runs.ok() && version) {
     std::cout << usage.program << " " << Version() << "\n";
     return 0;
   }
-  if (status.ok() && flags->log_json) LogAsJson();
-  const auto load = [flags](google::protobuf::Message& into) {
-    return LoadConfig(flags->config_file, flags->overrides, into);
+  absl::Status status = runs.status();
+  if (status.ok() && flags.log_json) LogAsJson();
+  const auto load = [file = flags.config_file, overrides = flags.overrides](
+                        google::protobuf::Message& into) {
+    return LoadConfig(file, overrides, into);
   };
   if (status.ok()) status = load(config);
   if (status.ok()) status = FollowConfig(config, load, reload);

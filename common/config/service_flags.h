@@ -1,5 +1,6 @@
 // The command line of the three services and of `espalier serve`:
-//   [--config FILE] [--set path=value]... [--log-json] [--help] [--version]
+//   [--config FILE] [--set path=value]... [--log-json] [--help]
+// The services have --version, too.
 #ifndef ESPALIER_COMMON_CONFIG_SERVICE_FLAGS_H_
 #define ESPALIER_COMMON_CONFIG_SERVICE_FLAGS_H_
 
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/base/reload.h"
+#include "common/config/flag_set.h"
 
 namespace google::protobuf {
 class Message;
@@ -19,20 +21,27 @@ namespace espalier {
 
 inline constexpr int kExitUsage = 2;
 
+// A flag whose value is a setting: of `field`, or "path=value" if it is empty.
+struct Setting {
+  std::string field;
+  std::vector<std::string>* settings;
+};
+absl::Status ParseFlagValue(const std::string& text, Setting* setting);
+
 struct ServiceFlags {
   std::string config_file;             // empty: none
   std::vector<std::string> overrides;  // "path=value"
   bool log_json = false;               // see LogAsJson
-  bool help = false;
-  bool version = false;
-};
 
-// `argv[0]` is skipped. INVALID_ARGUMENT names the argument, what it may have
-// been meant to be, and the known ones; `others` are known and take a value,
-// but are the caller's to parse.
-absl::StatusOr<ServiceFlags> ParseServiceFlags(
-    int argc, const char* const* argv,
-    const std::vector<std::string>& others = {});
+  ServiceFlags() = default;
+  ServiceFlags(const ServiceFlags&) = delete;  // flags point into it
+
+  // Adds them to flags, which must not outlive this object.
+  void AddTo(FlagSet& flags);
+
+ private:
+  Setting override_ = {"", &overrides};
+};
 
 struct ServiceUsage {
   absl::string_view program;  // "espalier-verifier"

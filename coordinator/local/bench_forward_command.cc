@@ -11,8 +11,8 @@
 #include "absl/time/time.h"
 #include "common/base/peak_memory.h"
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "common/model/load/load_model.h"
-#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/local/engine_commands.h"
 #include "coordinator/local/forward_cost.h"
 #include "nlohmann/json.hpp"
@@ -50,10 +50,10 @@ struct ForwardFlags {
   bool as_served = false;
   bool json = false;
 
-  void AddTo(cli::FlagSet& flags);
+  void AddTo(FlagSet& flags);
 };
 
-void ForwardFlags::AddTo(cli::FlagSet& flags) {
+void ForwardFlags::AddTo(FlagSet& flags) {
   flags.Add({"--rows", "M,M", "default 1,4,8,16,32,64"}, &rows);
   flags.Add({"--context", "N", "cached tokens before the rows; default 512"},
             &context);
@@ -251,7 +251,7 @@ absl::Status MeasureAll(const ForwardFlags& flags, uint32_t threads,
 
 absl::Status BenchForward(cli::Context& context, cli::Args args) {
   ForwardFlags flags;
-  cli::FlagSet flag_set(kBenchForwardUsage);
+  FlagSet flag_set(kBenchForwardUsage);
   flags.AddTo(flag_set);
   ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();

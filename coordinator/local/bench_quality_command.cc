@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "common/model/files/model_identity.h"
 #include "common/model/load/load_model.h"
 #include "common/tokenizer/tokenizer.h"
-#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/local/engine_commands.h"
 #include "coordinator/local/text_agreement.h"
 #include "nlohmann/json.hpp"
@@ -41,10 +41,10 @@ struct QualityFlags {
   std::string cpu_kernels = "auto";
   bool json = false;
 
-  void AddTo(cli::FlagSet& flags);
+  void AddTo(FlagSet& flags);
 };
 
-void QualityFlags::AddTo(cli::FlagSet& flags) {
+void QualityFlags::AddTo(FlagSet& flags) {
   flags.Add({"--text", "FILE", "UTF-8; line breaks count as spaces"}, &text);
   flags.Add({"--compute-types", "T,T",
              "default float32,bfloat16,int8,int4; on a GPU bfloat16,fp8"},
@@ -134,7 +134,7 @@ void Print(const ModelInfo& info, const TextAgreement& agreement, bool json,
 
 absl::Status BenchQuality(cli::Context& context, cli::Args args) {
   QualityFlags flags;
-  cli::FlagSet flag_set(kBenchQualityUsage);
+  FlagSet flag_set(kBenchQualityUsage);
   flags.AddTo(flag_set);
   ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();

@@ -5,7 +5,7 @@
 #include "coordinator/cli/run_main.h"
 #include "coordinator/local/engine_commands.h"
 #include "coordinator/local/in_process_cluster.h"
-#include "coordinator/local/lab/lab_command.h"
+#include "lab/lab_command.h"
 
 int main(int argc, char** argv) {
   std::vector<espalier::cli::Command> commands =
@@ -13,6 +13,6 @@ int main(int argc, char** argv) {
   commands.push_back(espalier::local::ServeCommand());
   commands.push_back(espalier::local::BenchForwardCommand());
   commands.push_back(espalier::local::BenchQualityCommand());
-  commands.push_back(espalier::local::LabCommand());
+  commands.push_back(espalier::lab::LabCommand());
   return espalier::cli::RunMain(argc, argv, commands);
 }

@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "common/config/follow_config.h"
 #include "common/config/service_flags.h"
 #include "common/obs/log.h"
@@ -23,32 +23,16 @@
 namespace espalier::local {
 namespace {
 
-constexpr char kServeUsage[] =
-    R"(Usage: espalier serve [--model PATH] [--device DEVICE] [--http-listen ADDRESS]
-                      [--pace MS] [--config FILE] [--set path=value]...
-                      [--log-json]
+constexpr char kServeUsage[] = R"(Usage: espalier serve [FLAG]...
 
 Runs verifier, drafters and coordinator in one process. Without a configuration
 it serves the default model with prompt lookup and the model's own drafters, on
-the address that `espalier generate` calls. The fields are those of ServeConfig
-in proto/espalier/v1/config.proto.
+the address that `espalier generate` calls; --set server.listen=127.0.0.1:50051
+serves over TCP. The fields are those of ServeConfig in
+proto/espalier/v1/config.proto.
 
-Another model:  --model PATH (a folder or a .gguf file), which is short for
-                --set verifier.model=PATH
-A GPU:          --device cuda, which is short for --set verifier.device=cuda;
-                networks that draft run there too, unless their options name
-                another device (--set drafters.0.options.device=cpu);
-                --set verifier.compute_type=fp8 rounds the target to FP8 weights
-TCP:            --set server.listen=127.0.0.1:50051
-HTTP:           OpenAI's API is on 127.0.0.1:8080, or on another port if that is
-                taken; --http-listen HOST:PORT chooses ("none": no HTTP), short
-                for --set http_listen=HOST:PORT. Beyond the loopback it needs
-                keys (--set http.keys_file=FILE) or --set http.insecure=true
-A steady pace:  --pace MILLISECONDS sends one token a message, short for
-                --set core.pace_ms=MILLISECONDS (deploy/SECURITY.md)
 The status page is on 127.0.0.1:9464, or on another port if that is taken,
-unless server.metrics_listen gives its address ("none": no page).
-)";
+unless server.metrics_listen gives its address ("none": no page).)";
 
 constexpr char kPageAddress[] = "127.0.0.1:9464";
 constexpr char kHttpAddress[] = "127.0.0.1:8080";
@@ -123,56 +107,48 @@ void PrintPlaces(LocalServer& server, const std::string& model,
   out << "status page: http://" << runner.metrics_address() << "/" << std::endl;
 }
 
-// What is short for a field.
-struct ShortFlag {
-  absl::string_view name;
-  absl::string_view field;
+// The flags of `espalier serve`, those of services and some that are short for
+// a field.
+struct ServeFlags {
+  ServiceFlags service;
+  Setting model = {"verifier.model", &service.overrides};
+  Setting device = {"verifier.device", &service.overrides};
+  Setting http = {"http_listen", &service.overrides};
+  Setting pace = {"core.pace_ms", &service.overrides};
+
+  void AddTo(FlagSet& flags) {
+    flags.Add({"--model", "PATH",
+               "another model, a folder or a .gguf file; short for\n"
+               "--set verifier.model=PATH"},
+              &model);
+    flags.Add({"--device", "DEVICE",
+               "cuda: a GPU, short for --set verifier.device=cuda;\n"
+               "networks that draft run there too, unless their options\n"
+               "name another device (--set\n"
+               "drafters.0.options.device=cpu); --set\n"
+               "verifier.compute_type=fp8 rounds the target to FP8"},
+              &device);
+    flags.Add({"--http-listen", "HOST:PORT",
+               "where OpenAI's API is: default 127.0.0.1:8080, or another\n"
+               "port if that is taken; \"none\": no HTTP; short for --set\n"
+               "http_listen=HOST:PORT. Beyond the loopback it needs keys\n"
+               "(--set http.keys_file=FILE) or --set http.insecure=true"},
+              &http);
+    flags.Add({"--pace", "MS",
+               "one token a message, in steady steps; short for\n"
+               "--set core.pace_ms=MS (deploy/SECURITY.md)"},
+              &pace);
+    service.AddTo(flags);
+  }
 };
-constexpr ShortFlag kShortFlags[] = {{"--model", "verifier.model"},
-                                     {"--device", "verifier.device"},
-                                     {"--http-listen", "http_listen"},
-                                     {"--pace", "core.pace_ms"}};
-
-// The field's setting in `args` at `i`, of one word or two; empty: another
-// flag.
-std::string SpelledOut(const ShortFlag& flag, cli::Args args, size_t& i) {
-  absl::string_view value = args[i];
-  if (value == flag.name && i + 1 < args.size()) {
-    return absl::StrCat("--set=", flag.field, "=", args[++i]);
-  }
-  if (absl::ConsumePrefix(&value, flag.name) &&
-      absl::ConsumePrefix(&value, "=")) {
-    return absl::StrCat("--set=", flag.field, "=", value);
-  }
-  return "";
-}
-
-// `args` with short flags spelled out.
-std::vector<std::string> Expanded(cli::Args args) {
-  std::vector<std::string> words = {"serve"};
-  for (size_t i = 0; i < args.size(); ++i) {
-    std::string word;
-    for (const ShortFlag& flag : kShortFlags) {
-      if (word.empty()) word = SpelledOut(flag, args, i);
-    }
-    words.push_back(word.empty() ? std::string(args[i]) : word);
-  }
-  return words;
-}
 
 absl::Status Serve(cli::Context& context, cli::Args args) {
-  const std::vector<std::string> words = Expanded(args);
-  std::vector<const char*> argv;
-  for (const std::string& word : words) argv.push_back(word.c_str());
-  std::vector<std::string> others;
-  for (const ShortFlag& flag : kShortFlags) others.emplace_back(flag.name);
-  ASSIGN_OR_RETURN(
-      const ServiceFlags flags,
-      ParseServiceFlags(static_cast<int>(argv.size()), argv.data(), others));
-  if (flags.help) {
-    context.out << kServeUsage;
-    return absl::OkStatus();
-  }
+  ServeFlags serve;
+  FlagSet table(kServeUsage);
+  serve.AddTo(table);
+  ASSIGN_OR_RETURN(const bool runs, table.Parse(args, context.out));
+  if (!runs) return absl::OkStatus();
+  const ServiceFlags& flags = serve.service;
   if (flags.log_json) LogAsJson();
   ShutdownSignals signals;  // before any thread starts
   const auto load = [&flags, places = context.places] {

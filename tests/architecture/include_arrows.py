@@ -87,9 +87,6 @@ ARROWS = {
                                "common/model/logits", "common/spec", "verifier/flow",
                                "verifier/rules/verification_rule"],
     "verifier/costs": ["common/base", "common/model", "common/spec"],
-    "verifier/lab": ["common/base", "common/spec", "verifier/distributions",
-                     "verifier/flow", "verifier/rules",
-                     "verifier/rules/verification_rule"],
     "verifier/engine": ["common/base", "common/grammar", "common/model", "common/obs",
                         "common/spec", "verifier/costs", "verifier/distributions",
                         "verifier/flow", "verifier/rules",
@@ -142,19 +139,24 @@ ARROWS = {
     # identity of a model.
     "coordinator/cli": ["common/base", "common/config", "common/http", "common/rpc"],
     "coordinator/cli/flags": ["common/base", "common/config", "coordinator/cli"],
-    "coordinator/cli/bench": ["common/base", "common/json", "coordinator/cli",
-                              "coordinator/cli/flags"],
-    "coordinator/cli/cluster": ["common/base", "common/model/files", "common/rpc",
-                                "common/spec", "coordinator/cli",
+    "coordinator/cli/bench": ["common/base", "common/config", "common/json",
+                              "coordinator/cli", "coordinator/cli/flags"],
+    "coordinator/cli/cluster": ["common/base", "common/config", "common/model/files",
+                                "common/rpc", "common/spec", "coordinator/cli",
                                 "coordinator/cli/flags"],
-    "coordinator/cli/text": ["common/base", "common/model/files", "common/tokenizer",
+    "coordinator/cli/text": ["common/base", "common/config", "common/model/files",
+                             "common/tokenizer",
                              "coordinator/cli", "coordinator/cli/flags",
                              "drafter/ngram"],
+    # Experiments, beside the serving path.
+    "lab": ["common/base", "common/config", "common/json", "common/spec",
+            "coordinator/cli", "coordinator/merge", "drafter/dflash",
+            "verifier/distributions", "verifier/flow", "verifier/rules",
+            "verifier/rules/verification_rule"],
     # The one place that sees all three services.
     "coordinator/local": ["common", "coordinator", "coordinator/api",
-                          "coordinator/cli", "coordinator/cli/flags",
-                          "coordinator/merge", "drafter/dflash", "verifier",
-                          "verifier/lab", "verifier/node", "verifier/rules"],
+                          "coordinator/cli", "lab",
+                          "verifier", "verifier/node"],
 }
 
 # Outside include -> the only files that may have it, as path patterns.

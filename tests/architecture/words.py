@@ -30,7 +30,7 @@ PHRASES = re.compile(r"\btimes less\b|\bno choice about\b|\bthat cannot be follo
 BEGINS_LATE = re.compile(r"(Of|And|But|Those|The same|Also|and|or|then) ")
 GOES_ON = re.compile(r",$")
 # Where comments are read.
-COMMENTED = re.compile(r"(common/|drafter/|tests/|verifier/|coordinator/).*\.(h|cc|cu|py|sh)$")
+COMMENTED = re.compile(r"(common/|drafter/|lab/|tests/|verifier/|coordinator/).*\.(h|cc|cu|py|sh)$")
 
 
 def comments(name: str, text: str) -> Iterator[tuple[int, str]]:

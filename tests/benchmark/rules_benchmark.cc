@@ -7,10 +7,10 @@
 #include <random>
 #include <string>
 
+#include "lab/draft_scheme.h"
+#include "lab/toy.h"
 #include "verifier/flow/flow_tree.h"
 #include "verifier/flow/tree_verifiers.h"
-#include "verifier/lab/draft_scheme.h"
-#include "verifier/lab/toy.h"
 #include "verifier/rules/token_samplers.h"
 
 namespace espalier::verifier {

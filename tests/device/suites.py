@@ -26,7 +26,7 @@ import find_tests  # pylint: disable=wrong-import-position
 # The folders of the test files, each with its program.
 FOLDERS = {"device": "device_probes_test", "common/cuda": "cuda_test",
            "common/model/cuda": "cuda_model_test", "common/model": "model_test",
-           "drafter": "drafter_test", "verifier": "verifier_engine_test"}
+           "drafter": "drafter_test", "verifier/engine": "verifier_engine_test"}
 KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_test",
                 "cuda_prepare_test", "cuda_attention_test", "cuda_cache_test",
                 "cuda_logits_test", "cuda_filters_test", "cuda_pass_test", "cuda_layout_test",

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "verifier/lab/sequence_model.h"
+#include "lab/sequence_model.h"
 
 namespace espalier::verifier {
 

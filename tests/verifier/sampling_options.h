@@ -13,9 +13,9 @@
 #include "common/spec/logit_adjustments.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
+#include "lab/sequence_model.h"
 #include "tests/testing/scripted_language_model.h"
 #include "verifier/distributions/distribution_transform.h"
-#include "verifier/lab/sequence_model.h"
 #include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {

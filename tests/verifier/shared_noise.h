@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "verifier/lab/exact_distribution.h"
+#include "lab/exact_distribution.h"
 
 namespace espalier::verifier {
 

@@ -5,13 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "coordinator/cli/bench/bench_mode.h"
 #include "coordinator/cli/bench/bench_run.h"
 #include "coordinator/cli/bench/prompt_suite.h"
 #include "coordinator/cli/bench/suite_flags.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/flags/endpoint_flags.h"
-#include "coordinator/cli/flags/flag_set.h"
 
 namespace espalier::cli {
 namespace {

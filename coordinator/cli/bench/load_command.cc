@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "coordinator/cli/bench/load_run.h"
 #include "coordinator/cli/bench/load_table.h"
 #include "coordinator/cli/bench/suite_flags.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/flags/endpoint_flags.h"
-#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/http_client.h"
 
 namespace espalier::cli {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/config/flag_set.h"
 #include "coordinator/cli/bench/prompt_suite.h"
 #include "coordinator/cli/context.h"
-#include "coordinator/cli/flags/flag_set.h"
 
 namespace espalier::cli {
 

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "coordinator/cli/channel.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/flags/connection_flags.h"
-#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/rpc_status.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 

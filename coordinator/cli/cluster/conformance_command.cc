@@ -7,12 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "common/model/files/model_identity.h"
 #include "coordinator/cli/channel.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/cluster/conformance_checks.h"
 #include "coordinator/cli/flags/connection_flags.h"
-#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/word_wrap.h"
 
 namespace espalier::cli {

@@ -8,10 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "coordinator/cli/channel.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/flags/connection_flags.h"
-#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/rpc_status.h"
 #include "espalier/v1/admin.grpc.pb.h"
 

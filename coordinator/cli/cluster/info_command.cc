@@ -6,11 +6,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "common/rpc/peer_state_name.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/flags/connection_flags.h"
 #include "coordinator/cli/flags/endpoint_flags.h"
-#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/word_wrap.h"
 
 namespace espalier::cli {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/config/flag_set.h"
 #include "coordinator/cli/channel.h"
-#include "coordinator/cli/flags/flag_set.h"
 
 namespace espalier::cli {
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/config/flag_set.h"
 #include "coordinator/cli/context.h"
 #include "coordinator/cli/flags/connection_flags.h"
-#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/inference_client.h"
 #include "coordinator/cli/local_cluster.h"
 

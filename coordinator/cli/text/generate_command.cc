@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "coordinator/cli/answer.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/flags/endpoint_flags.h"
-#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/text/generate_flags.h"
 #include "coordinator/cli/text/print_statistics.h"
 #include "coordinator/cli/word_wrap.h"

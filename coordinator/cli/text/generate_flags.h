@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/cli/flags/flag_set.h"
+#include "common/config/flag_set.h"
 #include "coordinator/cli/text/structured_flags.h"
 #include "coordinator/cli/text/template_flags.h"
 #include "espalier/v1/inference.pb.h"

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "common/model/files/model_identity.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/cli/client_commands.h"
-#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/input_file.h"
 #include "drafter/ngram/ngram_table_builder.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "coordinator/cli/flags/flag_set.h"
+#include "common/config/flag_set.h"
 #include "espalier/v1/inference.pb.h"
 
 namespace espalier::cli {

@@ -9,10 +9,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
+#include "common/config/flag_set.h"
 #include "common/model/files/model_identity.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/cli/client_commands.h"
-#include "coordinator/cli/flags/flag_set.h"
 #include "nlohmann/json.hpp"
 
 namespace espalier::cli {

@@ -1,5 +1,7 @@
 #include "common/config/service_flags.h"
 
+#include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,10 +15,22 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-absl::StatusOr<ServiceFlags> Parse(std::vector<const char*> arguments) {
-  arguments.insert(arguments.begin(), "program");
-  return ParseServiceFlags(static_cast<int>(arguments.size()),
-                           arguments.data());
+struct Parsed {
+  std::string config_file;
+  std::vector<std::string> overrides;
+  bool log_json = false;
+};
+
+absl::StatusOr<Parsed> Parse(const std::vector<std::string>& arguments) {
+  ServiceFlags flags;
+  Setting model = {"verifier.model", &flags.overrides};
+  FlagSet table("usage");
+  flags.AddTo(table);
+  table.Add({"--model", "PATH", "short for a field"}, &model);
+  std::ostringstream help;
+  const absl::StatusOr<bool> runs = table.Parse(arguments, help);
+  if (!runs.ok()) return runs.status();
+  return Parsed{flags.config_file, flags.overrides, flags.log_json};
 }
 
 std::optional<int> RunFlags(std::vector<const char*> arguments,
@@ -28,7 +42,7 @@ std::optional<int> RunFlags(std::vector<const char*> arguments,
       {.program = "espalier-verifier", .purpose = "verifies"}, config, reload);
 }
 
-TEST(ParseServiceFlags, TakesBothSpellings) {
+TEST(ServiceFlags, TakesBothSpellings) {
   auto flags = Parse({"--config", "a", "--set", "b=c", "--set=d=e=f"});
   ASSERT_TRUE(flags.ok());
   EXPECT_EQ(flags->config_file, "a");
@@ -38,7 +52,7 @@ TEST(ParseServiceFlags, TakesBothSpellings) {
   EXPECT_TRUE(Parse({"--log-json"})->log_json);
 }
 
-TEST(ParseServiceFlags, RefusesWhatItDoesNotKnow) {
+TEST(ServiceFlags, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(std::string(Parse({"--port=1"}).status().message()),
               HasSubstr("known: --config"));
   EXPECT_THAT(std::string(Parse({"stray"}).status().message()),
@@ -47,18 +61,20 @@ TEST(ParseServiceFlags, RefusesWhatItDoesNotKnow) {
               HasSubstr("needs a value"));
 }
 
-TEST(ParseServiceFlags, SaysWhatMayHaveBeenMeant) {
-  const auto problem = [](const char* argument,
-                          const std::vector<std::string>& others) {
-    const char* argv[] = {"program", argument};
-    return std::string(ParseServiceFlags(2, argv, others).status().message());
+TEST(ServiceFlags, SaysWhatMayHaveBeenMeant) {
+  const auto problem = [](const char* argument) {
+    return std::string(Parse({argument}).status().message());
   };
-  EXPECT_EQ(problem("--confg=a", {}),
-            "unknown argument \"--confg=a\"; did you mean --config? Known: "
-            "--config, --set, --log-json, --help, --version");
-  EXPECT_THAT(problem("--modle", {"--model"}),
-              HasSubstr("did you mean --model? Known: --model, --config"));
-  EXPECT_EQ(problem("--model", {"--model"}), "--model needs a value");
+  EXPECT_EQ(problem("--confg=a"),
+            "unknown flag --confg; did you mean --config? Known: --config, "
+            "--set, --log-json, --model, --help");
+  EXPECT_THAT(problem("--modle"), HasSubstr("did you mean --model?"));
+  EXPECT_EQ(problem("--model"), "--model needs a value: PATH");
+}
+
+TEST(ServiceFlags, AFlagMayBeShortForAField) {
+  EXPECT_THAT(Parse({"--set=a=b", "--model", "m", "--model=n"})->overrides,
+              ElementsAre("a=b", "verifier.model=m", "verifier.model=n"));
 }
 
 TEST(ConfigFromFlags, FillsTheConfiguration) {

@@ -8,9 +8,9 @@
 
 #include "coordinator/merge/merge_policies.h"
 #include "gtest/gtest.h"
+#include "lab/draft_scheme.h"
+#include "lab/exact_distribution.h"
 #include "tests/verifier/flow/flow_cases.h"
-#include "verifier/lab/draft_scheme.h"
-#include "verifier/lab/exact_distribution.h"
 
 namespace espalier::coordinator {
 namespace {

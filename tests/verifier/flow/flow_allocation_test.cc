@@ -6,10 +6,10 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "lab/toy.h"
 #include "tests/verifier/flow/flow_cases.h"
 #include "verifier/flow/tree_verifier.h"
 #include "verifier/flow/tree_verifiers.h"
-#include "verifier/lab/toy.h"
 #include "verifier/rules/token_samplers.h"
 
 namespace {

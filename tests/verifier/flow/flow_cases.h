@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "verifier/lab/draft_scheme.h"
-#include "verifier/lab/exact_distribution.h"
-#include "verifier/lab/sequence_model.h"
+#include "lab/draft_scheme.h"
+#include "lab/exact_distribution.h"
+#include "lab/sequence_model.h"
 #include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "lab/draft_scheme.h"
+#include "lab/exact_distribution.h"
 #include "tests/verifier/flow/flow_cases.h"
 #include "tests/verifier/random_model.h"
 #include "verifier/flow/flow_rule.h"
-#include "verifier/lab/draft_scheme.h"
-#include "verifier/lab/exact_distribution.h"
 #include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
