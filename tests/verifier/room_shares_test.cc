@@ -84,7 +84,8 @@ TEST(FindSharesTest, EachTenantHasItsPartAndNoMore) {
       const auto& [name, weight] =
           *std::next(weights.begin(), static_cast<int>(random() % 4));
       const bool dormant = random() % 4 == 0;
-      sequences.Add({name, weight}, static_cast<int64_t>(random() % 60), dormant);
+      sequences.Add({name, weight}, static_cast<int64_t>(random() % 60),
+                    dormant);
       if (dormant) continue;
       if (by_tenant[name].empty()) present += weight;
       by_tenant[name].push_back(i);
@@ -92,9 +93,8 @@ TEST(FindSharesTest, EachTenantHasItsPartAndNoMore) {
     const std::vector<bool> beyond = sequences.Beyond(100);
     for (const auto& [name, own] : by_tenant) {
       EXPECT_FALSE(beyond[own.front()]);
-      const double part = by_tenant.size() == 1
-                              ? HUGE_VAL
-                              : 100 * weights[name] / present;
+      const double part =
+          by_tenant.size() == 1 ? HUGE_VAL : 100 * weights[name] / present;
       double taken = 0;
       for (size_t i : own) {
         taken += static_cast<double>(sequences.claims[i].expected);
