@@ -38,7 +38,7 @@ struct Peers {
   VerifyEndpoint* verifier = nullptr;
   // Description of the verifier, once one has been connected.
   std::function<std::optional<VerifierInfo>()> verifier_info;
-  // Whether it is connected now. Called on any thread.
+  // Returns true if it is connected now. Called on any thread.
   std::function<bool()> verifier_is_ready = [] { return true; };
   // Fills in the state of verifier and drafters.
   std::function<void(v1::GetServerInfoResponse&)> describe;

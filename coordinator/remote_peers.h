@@ -69,7 +69,7 @@ class RemotePeers {
     std::function<void(const std::vector<std::string>&)> set;
     absl::Status last = {};
   };
-  // What all links have in common.
+  // Holds what all links have in common.
   struct Connection {
     ModelIdentity model;
     prometheus::Registry& metrics;

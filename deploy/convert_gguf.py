@@ -16,17 +16,21 @@ import re
 import struct
 import subprocess
 import sys
+import types
+from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def packages():
+def packages() -> list[str]:
     """What this program imports, as set-up pins it."""
     text = (HERE / "versions.env").read_text(encoding="utf-8")
-    return re.search(r'^ESPALIER_PYTHON_PACKAGES="(.*)"$', text, re.M)[1].split()
+    found = re.search(r'^ESPALIER_PYTHON_PACKAGES="(.*)"$', text, re.M)
+    assert found
+    return found[1].split()
 
 
-def run_in_venv():
+def run_in_venv() -> None:
     """Starts this program again in the environment of deploy/lib/paths.sh."""
     cache = (os.environ.get("ESPALIER_CACHE") or pathlib.Path(
         os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "espalier")
@@ -38,12 +42,12 @@ def run_in_venv():
                  f"  {sys.executable} -m pip install {' '.join(packages())}")
     if pathlib.Path(sys.prefix).resolve() == venv.resolve():
         print("convert_gguf: installing", *packages(), file=sys.stderr)
-        install = [python, "-m", "pip", "install", "--quiet", "--no-deps",
+        install = [str(python), "-m", "pip", "install", "--quiet", "--no-deps",
                    "--disable-pip-version-check", *packages()]
         if subprocess.run(install, check=False).returncode != 0:
             sys.exit("convert_gguf: this has to work first:\n  "
                      + " ".join(map(str, install)))
-    os.execv(python, [python, __file__, *sys.argv[1:]])
+    os.execv(python, [str(python), __file__, *sys.argv[1:]])
 
 
 try:
@@ -74,19 +78,19 @@ TOP_NAMES = {
 class Metadata:
     """The key-value part of a GGUF file."""
 
-    def __init__(self, reader):
+    def __init__(self, reader: Any) -> None:
         self._fields = reader.fields
 
-    def __contains__(self, key):
+    def __contains__(self, key: str) -> bool:
         return key in self._fields
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Any:
         if key not in self._fields:
             sys.exit(f"convert_gguf: the file has no field {key!r}")
         return self._fields[key].contents()
 
 
-def hugging_face_name(name):
+def hugging_face_name(name: str) -> str:
     """blk.3.attn_q.weight -> model.layers.3.self_attn.q_proj.weight"""
     parts = name.split(".")
     if parts[-1] == "weight":
@@ -97,7 +101,7 @@ def hugging_face_name(name):
     sys.exit(f"convert_gguf: tensor {name!r} is not part of a Llama model")
 
 
-def unpermute(weight, heads):
+def unpermute(weight: np.ndarray, heads: int) -> np.ndarray:
     """Undoes llama.cpp's interleaving of each head's rotary halves.
 
     weight: [heads * head_dim, columns], rows of a head ordered 0, d/2, 1, ...
@@ -107,14 +111,14 @@ def unpermute(weight, heads):
     return pairs.swapaxes(1, 2).reshape(rows, columns)
 
 
-def to_bfloat16(values):
+def to_bfloat16(values: np.ndarray) -> np.ndarray:
     """float32 -> the upper 16 bits, rounded to nearest even (finite input)."""
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
     round_up = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
     return ((bits + round_up) >> np.uint32(16)).astype("<u2")
 
 
-def load_weights(reader, heads, kv_heads):
+def load_weights(reader: Any, heads: int, kv_heads: int) -> dict[str, Any]:
     """Returns {Hugging Face name: bfloat16 bits as uint16}, sorted by name."""
     weights = {}
     for tensor in reader.tensors:
@@ -129,9 +133,9 @@ def load_weights(reader, heads, kv_heads):
     return dict(sorted(weights.items()))
 
 
-def write_safetensors(path, weights, source):
+def write_safetensors(path: pathlib.Path, weights: dict[str, np.ndarray], source: str) -> None:
     # By hand: numpy has no bfloat16.
-    header = {"__metadata__": {"format": "pt", "source": source}}
+    header: dict[str, dict[str, Any]] = {"__metadata__": {"format": "pt", "source": source}}
     offset = 0
     for name, bits in weights.items():
         header[name] = {
@@ -149,7 +153,7 @@ def write_safetensors(path, weights, source):
             file.write(bits.tobytes())
 
 
-def model_config(meta, tied):
+def model_config(meta: Metadata, tied: bool) -> dict[str, Any]:
     hidden = int(meta["llama.embedding_length"])
     heads = int(meta["llama.attention.head_count"])
     # Stored as float32: 1e-05 reads back as 9.99999975e-06.
@@ -182,7 +186,7 @@ def model_config(meta, tied):
     }
 
 
-def generation_config(meta):
+def generation_config(meta: Metadata) -> dict[str, Any]:
     return {
         "bos_token_id": int(meta["tokenizer.ggml.bos_token_id"]),
         "eos_token_id": int(meta["tokenizer.ggml.eos_token_id"]),
@@ -190,7 +194,7 @@ def generation_config(meta):
     }
 
 
-def tokenizer(meta):
+def tokenizer(meta: Metadata) -> dict[str, Any]:
     """tokenizer.json: digits one by one, then the GPT-2 pattern, byte-level BPE."""
     if meta["tokenizer.ggml.model"] != "gpt2" or meta["tokenizer.ggml.pre"] != "smollm":
         sys.exit("convert_gguf: only SmolLM's byte-level BPE tokenizer is known")
@@ -238,7 +242,7 @@ def tokenizer(meta):
     }
 
 
-def byte_level(add_prefix_space):
+def byte_level(add_prefix_space: bool) -> dict[str, Any]:
     return {
         "type": "ByteLevel",
         "add_prefix_space": add_prefix_space,
@@ -247,7 +251,7 @@ def byte_level(add_prefix_space):
     }
 
 
-def tokenizer_config(meta):
+def tokenizer_config(meta: Metadata) -> dict[str, Any]:
     tokens = meta["tokenizer.ggml.tokens"]
     config = {
         "add_prefix_space": False,
@@ -266,12 +270,12 @@ def tokenizer_config(meta):
     return config
 
 
-def write_json(path, value):
+def write_json(path: pathlib.Path, value: object) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def main():
+def main() -> None:
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     source, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])

@@ -9,7 +9,8 @@
 #   --with-libtorch  also libtorch, for the backend `aten` (-DESPALIER_TORCH=ON)
 #   --nvcc           also what compiles kernels for GPUs, where there is no CUDA
 #                    toolkit
-#   --clang          also clang with its tools, for the presets `asan` and `dev`
+#   --clang          also clang with its tools, for the presets `asan` and `dev`, and
+#                    mypy; both for tests/lint.sh
 #   --gemma          also Gemma 3 270M, under Gemma's terms of use: a second real
 #                    model, for a long test
 #   --envoy          also Envoy, for a long test of deploy/examples/envoy
@@ -45,6 +46,8 @@ source "$here/lib/default_model.sh"
 source "$here/lib/gemma.sh"
 # shellcheck source=deploy/lib/clients.sh
 source "$here/lib/clients.sh"
+# shellcheck source=deploy/lib/mypy.sh
+source "$here/lib/mypy.sh"
 
 # Most that set-up takes at a time, wheels included.
 readonly disk_of_templates_mb=500 disk_of_model_mb=600 disk_of_libtorch_mb=2500
@@ -108,7 +111,7 @@ take_turn() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' gemma='' envoy_wanted='' converted=
+  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' gemma='' envoy_wanted='' mypy_wanted='' converted=
   local usage="usage: deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang] [--gemma] [--envoy]"
   while (($# > 0)); do
     case $1 in
@@ -121,13 +124,13 @@ main() {
       --nvcc) nvcc=1 ;;
       --gemma) gemma=1 ;;
       --envoy) envoy_wanted=1 ;;
-      --clang) packages+=("${clang_packages[@]}") ;;
+      --clang) packages+=("${clang_packages[@]}") mypy_wanted=1 ;;
       *) echo "$usage" >&2; exit 2 ;;
     esac
     shift
   done
   take_turn
-  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + ${#gemma} + ${#envoy_wanted} + 3 * ${#converted}))" "$logs"
+  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + ${#gemma} + ${#envoy_wanted} + ${#mypy_wanted} + 3 * ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -149,6 +152,9 @@ main() {
   fi
   if [[ $envoy_wanted ]]; then
     ensure "Envoy" "$download_hint" envoy_is_ready make_envoy
+  fi
+  if [[ $mypy_wanted ]]; then
+    ensure "mypy" "$download_hint" mypy_is_ready make_mypy
   fi
   if [[ $converted ]]; then
     chat_templates_are_ready || check_disk "$disk_of_templates_mb"

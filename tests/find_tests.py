@@ -17,7 +17,11 @@ import sys
 CASE = re.compile(r"^\s*(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,", re.MULTILINE)
 
 
-def read_programs(build):
+# Program -> its labels and its sources.
+Programs = dict[str, tuple[list[str], list[pathlib.Path]]]
+
+
+def read_programs(build: pathlib.Path) -> Programs:
     """Program -> its labels and its sources, from what CMake wrote."""
     programs = {}
     for line in (build / "tests" / "programs.txt").read_text().splitlines():
@@ -26,17 +30,17 @@ def read_programs(build):
     return programs
 
 
-def suites(source):
+def suites(source: pathlib.Path) -> list[str]:
     """The suites of a test file; those of parameters have a prefix."""
     return sorted(set(CASE.findall(source.read_text(encoding="utf-8"))))
 
 
-def filter_of(source):
+def filter_of(source: pathlib.Path) -> str:
     """Returns the filter of GoogleTest that selects a file's cases."""
     return ":".join(f"{s}.*:*/{s}.*:{s}/*" for s in suites(source))
 
 
-def selected_cases(program, source, tests):
+def selected_cases(program: str, source: pathlib.Path, tests: str) -> list[str]:
     """Returns the full names of a test file's cases that a filter selects."""
     listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter={tests}"],
                             stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -51,7 +55,7 @@ def selected_cases(program, source, tests):
     return cases
 
 
-def find_file(programs, word):
+def find_file(programs: Programs, word: str) -> tuple[str, pathlib.Path | None] | None:
     """Returns the program and, if the word names no whole program, the source of a test file."""
     if word in programs:
         return word, None
@@ -62,7 +66,7 @@ def find_file(programs, word):
     return None
 
 
-def main():
+def main() -> None:
     build, words = pathlib.Path(sys.argv[1]), sys.argv[2:]
     programs = read_programs(build)
     labels = {label for labels, _ in programs.values() for label in labels} | {"fuzz"}
@@ -71,9 +75,9 @@ def main():
         print(f"--label-regex ^({'|'.join(words)})$")
         print()
         return
-    found = [find_file(programs, word) for word in words]
-    if None in found:
-        unknown = [word for word, f in zip(words, found) if f is None]
+    found = [file for word in words if (file := find_file(programs, word))]
+    if len(found) < len(words):
+        unknown = [word for word in words if find_file(programs, word) is None]
         sys.exit(f"No area and no test file: {', '.join(unknown)}. Areas: "
                  f"{' '.join(sorted(labels))}. A test file is named without its ending.")
     names = sorted({name for name, _ in found})

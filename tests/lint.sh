@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
-# clang-tidy over the product's files that differ from a commit (default: the last
-# one that is an hour older than HEAD), with the commands of the preset dev.
+# mypy over all Python, then clang-tidy over the product's files that differ from a
+# commit (default: the last one that is an hour older than HEAD), with the commands of
+# the preset dev. Needs deploy/setup.sh --clang.
 #
 #   tests/lint.sh [COMMIT]
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=deploy/lib/paths.sh
+source deploy/lib/paths.sh
+git ls-files -z '*.py' | xargs -0 "$mypy/bin/mypy"
+
 before=$(($(git log -1 --format=%ct) - 3600))
 # A clone may have one commit.
 commit=${1:-$(git rev-list -1 --before="$before" HEAD)}

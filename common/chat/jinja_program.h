@@ -19,9 +19,9 @@ namespace espalier {
 // are bounded (jinja/budget.h). Immutable, so thread-safe.
 class JinjaProgram {
  public:
-  // What was rendered. Every character that comes from the input is in one of
-  // the ranges, whatever the template has done to it: no special token may be
-  // read there (Tokenizer::EncodeMixed).
+  // Holds what was rendered. Every character that comes from the input is in
+  // one of the ranges, whatever the template has done to it: no special token
+  // may be read there (Tokenizer::EncodeMixed).
   struct Rendered {
     std::string text;  // UTF-8
     std::vector<ByteRange> from_input;

@@ -1,7 +1,8 @@
-// What each kernel is told. Plain structs: the code that launches kernels
-// includes this and compute_device.h. All pointers are to device memory; sizes
-// are numbers of elements unless they say bytes. Where things lie in memory:
-// layout.h. Arguments are compared number by number, pointers as such.
+// These plain structs say what each kernel is told. The code that launches
+// kernels includes this and compute_device.h. All pointers are to device
+// memory; sizes are numbers of elements unless they say bytes. Where things lie
+// in memory: layout.h. Arguments are compared number by number, pointers as
+// such.
 #ifndef ESPALIER_COMMON_CUDA_KERNEL_ARGS_H_
 #define ESPALIER_COMMON_CUDA_KERNEL_ARGS_H_
 
@@ -61,7 +62,7 @@ struct ExpertChoice {
   int32_t place = 0;  // of the row, among the rows of all experts
 };
 
-// What a product left in parts, one for each range of its inputs.
+// Holds what a product left in parts, one for each range of its inputs.
 struct Parts {
   const float* values = nullptr;  // [splits, padded_rows, outputs]
   int splits = 0;

@@ -15,7 +15,7 @@ struct Regex {
   ExpressionPtr with_anchors = nullptr;
 };
 
-// What \w, \d, \s and their opposites mean.
+// Says what \w, \d, \s and their opposites mean.
 enum class RegexClasses {
   kJavaScript,
   // Characters that are (or are not) such both in JavaScript and in Python,

@@ -24,7 +24,7 @@ using Schemas = std::vector<const OrderedJson*>;
 absl::StatusOr<std::vector<Schemas>> AlternativesOf(SchemaDocument& document,
                                                     const Schemas& schemas);
 
-// What the keywords of an alternative say together.
+// These functions say what the keywords of an alternative mean together.
 
 // Returns the types that `type` declares.
 uint8_t DeclaredTypes(const Schemas& alternative);

@@ -25,8 +25,8 @@ class Answer {
   };
   virtual ~Answer() = default;
   virtual std::optional<Head> Begin() = 0;
-  // What is to be sent next; nullopt: nothing now, ask again after a Wake; an
-  // empty text: the body is complete.
+  // Returns what is to be sent next; nullopt: nothing now, ask again after a
+  // Wake; an empty text: the body is complete.
   virtual std::optional<std::string> Next() = 0;
 };
 

@@ -43,7 +43,7 @@ class Gate {
 class Connection final : public Closable,
                          public std::enable_shared_from_this<Connection> {
  public:
-  // What all connections of a server share.
+  // Holds what all connections of a server share.
   struct Shared {
     Shared(const Server::Options& options, boost::asio::io_context* io)
         : gate(io),

@@ -8,9 +8,9 @@
 
 namespace espalier::http {
 
-// Whether the Host that a browser asks for cannot be a web site's name that was
-// made to resolve to this address (DNS rebinding): it is an IP address,
-// "localhost", or one of `allowed`. A port does not count.
+// Returns true if the Host that a browser asks for cannot be a web site's name
+// that was made to resolve to this address (DNS rebinding): it is an IP
+// address, "localhost", or one of `allowed`. A port does not count.
 bool IsOwnHost(absl::string_view host, absl::Span<const std::string> allowed);
 
 }  // namespace espalier::http

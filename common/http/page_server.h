@@ -19,9 +19,10 @@ struct Page {
   // Returns the body for a query, the text after the question mark (may be
   // empty). Called on the server's thread.
   std::function<std::string(absl::string_view query)> body;
-  // Whether the Host of a request does not matter. Otherwise one that is not an
-  // IP address, "localhost" or allowed gets 403, so that no web site can read
-  // the page by letting its own name resolve to this address (DNS rebinding).
+  // Is true if the Host of a request does not matter. Otherwise one that is not
+  // an IP address, "localhost" or allowed gets 403, so that no web site can
+  // read the page by letting its own name resolve to this address (DNS
+  // rebinding).
   bool any_host = false;
 };
 
@@ -40,7 +41,8 @@ class PageServer {
     std::vector<int> sockets;
     std::vector<Page> pages;
     std::vector<std::string> hosts = {};  // allowed ones
-    // Whether the sender of a request may read its page; null: everybody.
+    // Returns true if the sender of a request may read its page; null:
+    // everybody may.
     std::function<bool(const Request&)> may_read = nullptr;
   };
   // Starts to serve. INTERNAL: a socket cannot be used.

@@ -13,7 +13,8 @@
 
 namespace espalier::http {
 
-// What clients may cost. A connection that breaks a limit of time is closed.
+// Limits what clients may cost. A connection that breaks a limit of time is
+// closed.
 struct Limits {
   // When all are taken, a new one takes the place of the one that has been idle
   // the longest, or gets 503 if none is idle.

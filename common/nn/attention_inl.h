@@ -127,10 +127,10 @@ float Softmax(int64_t first, int64_t size, float* scores, Store store) {
     for (Reg& w : none) w = V::Set(0.0f);
     store(begin, none);
   }
-  // What is before the window must not be the largest.
+  // Scores before the window must not be the largest.
   for (int64_t i = start; i < first; ++i) scores[i] = scores[first];
   const Reg scale = V::Set(kLog2E);
-  // What rounding does to it, it does to all weights alike.
+  // Rounding does the same to it as to all weights.
   const Reg shift = V::Set(-kLog2E * Largest<V>(scores + start, size - start));
   Reg sum = V::Set(0.0f);
   for (int64_t begin = start; begin < size; begin += kPageTokens) {

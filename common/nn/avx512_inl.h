@@ -181,7 +181,8 @@ struct Avx512Blocks {
   }
 };
 
-// What rounding to bf16 took off; 0 where nothing finite is left to take.
+// Returns what rounding to bf16 took off; 0 where nothing finite is left to
+// take.
 __m512 RoundingLoss(__m512 x, __m256bh rounded) {
   constexpr int kNanOrInfinity = 0x99;  // of vfpclassps
   const __m512 wide = _mm512_castsi512_ps(_mm512_slli_epi32(

@@ -51,7 +51,7 @@ inline constexpr int64_t kAmxSegmentProducts = 4;
 // unpacked again.
 inline constexpr int64_t kWaitingTiles = 4;
 
-// Whether tiles cannot read the codes where they are: these are signed.
+// Returns true if tiles cannot read the codes where they are: these are signed.
 inline bool AreUnpacked(const BlockFormat& format) {
   return format.bits == 4 || !format.minimums;
 }
@@ -176,7 +176,7 @@ class AmxBlockProduct {
     }
   }
 
-  // What is due is scaled meanwhile.
+  // Sums that are due are scaled meanwhile.
   void Multiply(const AmxSegment& s) {
     const std::byte* next = s.next;
     int32_t* products = s.products;

@@ -190,7 +190,8 @@ struct BlockTile {
   }
   static_assert(kFineSteps == 1 << 7);
 
-  // What the sum of the products is too large by, negative.
+  // Returns what has to be added to the sum of the products, which is too
+  // large.
   template <int group>
   static Int Offset(const Row& row, int64_t index) {
     if constexpr (kHasOffset) {

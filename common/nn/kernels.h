@@ -80,7 +80,7 @@ struct PanelView {
   BlockFormat format;  // of kBlocks
 };
 
-// What a product reads instead of a row of float32. Float32 weights take
+// Names what a product reads instead of a row of float32. Float32 weights take
 // float32 rows only, and blocks take blocks of either kind.
 enum class OperandType {
   kFloat32,  // [inputs]: the row itself
@@ -185,7 +185,7 @@ struct RotateArgs {
   float* out = nullptr;  // [head_dim]; may be x
 };
 
-// What the size of a head is a multiple of, see AttendArgs.
+// The size of a head is a multiple of this, see AttendArgs.
 inline constexpr int64_t kHeadDimUnit = 8;
 
 // Positions of a K/V page.
@@ -296,7 +296,7 @@ struct Kernels {
   // Calls for each thread, if there are enough queries: two share the work more
   // evenly, one reads less twice where its time hardly depends on its queries.
   int64_t attend_calls;
-  // Whether all of x is finite; else the peaks mean nothing.
+  // Returns true if all of x is finite; else the peaks mean nothing.
   bool (*peaks)(const PeakArgs&);
   // Sum of e^(x - shift), for shift >= x.
   float (*sum_exp)(const float* x, int64_t size, float shift);

@@ -3,8 +3,9 @@
 
 namespace espalier::nn {
 
-// What keys and values are rounded to. int8: codes -127 .. 127, with a float32
-// scale for each key and for each value of a head; they are read as bf16.
+// Names what keys and values are rounded to. int8: codes -127 .. 127, with a
+// float32 scale for each key and for each value of a head; they are read as
+// bf16.
 enum class KvType { kFloat32, kBf16, kInt8 };
 
 inline constexpr KvType kKvTypes[] = {KvType::kFloat32, KvType::kBf16,

@@ -20,8 +20,8 @@ struct TileArgs {
   int64_t x_stride = 0;     // 4-byte units from row to row
   const void* weights = nullptr;
   int64_t weight_stride = 0;  // 4-byte units from k (or pair) to the next
-  // What comes after these weights: fetched meanwhile, as many bytes as the
-  // tile reads.
+  // Points to what comes after these weights, which is fetched meanwhile, as
+  // many bytes as the tile reads.
   const void* next = nullptr;
   int64_t inputs = 0;
   bool resume = false;  // the chain goes on from what is in `out`

@@ -42,7 +42,8 @@ class PackedMatrix {
   // Columns of the product's result: half of the rows if gated.
   int64_t out_columns() const { return out_columns_; }
   bool gated() const { return gated_; }
-  // Whether the parts had other weights than the blocks (kBlocks) stand for.
+  // Returns true if the parts had other weights than the blocks (kBlocks) stand
+  // for.
   bool rounded() const { return rounded_; }
   const PanelView& view() const { return view_; }
 

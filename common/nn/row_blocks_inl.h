@@ -47,7 +47,7 @@ struct PlainBlocks {
   }
 };
 
-// What follows from the scale and the sums of the codes.
+// Sets what follows from the scale and the sums of the codes.
 inline void SetSums(float scale, int32_t first, int32_t second,
                     RowBlock& block) {
   block.scale = scale;

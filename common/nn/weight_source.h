@@ -58,7 +58,7 @@ WeightBlock ReadBlock(const WeightSource& source, int64_t row, int64_t inputs,
 WeightBlock RandomBlock(uint64_t seed, int64_t row, int64_t inputs,
                         int64_t index);
 
-// What the codes -7 .. 7 of random blocks are multiplied by.
+// Returns the scale by which the codes -7 .. 7 of random blocks are multiplied.
 float RandomScale(int64_t inputs);
 
 // The index-th kBlockInputs weights of a row; zeros after `inputs`.

@@ -36,7 +36,7 @@ class AccessGate {
   // INVALID_ARGUMENT, NOT_FOUND: name the file.
   static absl::StatusOr<std::shared_ptr<AccessGate>> Open(const Rules& rules);
 
-  // Whether a credential of its own is needed, beside a certificate.
+  // Returns true if a credential of its own is needed, beside a certificate.
   bool asks() const { return roles_ != nullptr || AsksToken(); }
 
   // Returns who calls, if one of `roles` may; the first one of them if
@@ -48,7 +48,8 @@ class AccessGate {
   // password is the token.
   absl::StatusOr<Principal> AdmitHeader(
       absl::string_view authorization, std::initializer_list<Role> roles) const;
-  // Whether the credential of a caller that was admitted is still known.
+  // Returns true if the credential of a caller that was admitted is still
+  // known.
   bool Holds(const Principal& caller) const;
 
   // The fields of the configuration that name the files, for errors.

@@ -26,12 +26,13 @@ class AccessToken {
   static absl::StatusOr<AccessToken> ReadFile(const std::string& path);
 
   void ShowOn(grpc::ClientContext& context) const;
-  // What a call shows. REQUIRES: not empty.
+  // Returns what a call shows. REQUIRES: not empty.
   std::pair<std::string, std::string> AsMetadata() const;
 
   bool empty() const { return secret_.empty(); }
   friend bool operator==(const AccessToken&, const AccessToken&) = default;
-  // Whether `shown` is the secret, in a time that does not depend on it.
+  // Returns true if `shown` is the secret, in a time that does not depend on
+  // it.
   bool Matches(absl::string_view shown) const;
 
  private:

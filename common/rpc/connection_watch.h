@@ -61,7 +61,7 @@ class ConnectionWatch {
     size_t have = 0;    // bytes of the unfinished message, prefix included
     uint64_t size = 0;  // of the message with its prefix; 0: not known yet
 
-    // Whether the server waits for the rest of a message.
+    // Returns true if the server waits for the rest of a message.
     bool waits() const {
       return !client_ended && !server_ended && (have > 0 || !had_message);
     }

@@ -1,4 +1,4 @@
-// What the converters of convert.h share: single fields.
+// The converters of convert.h share these, each for a single field.
 #ifndef ESPALIER_COMMON_RPC_CONVERT_FIELDS_H_
 #define ESPALIER_COMMON_RPC_CONVERT_FIELDS_H_
 

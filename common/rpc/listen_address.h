@@ -37,8 +37,8 @@ struct ListenAddress {
   // In the format of Parse.
   std::string ToString() const;
 
-  // Whether only this machine reaches it: a Unix socket, "localhost", ::1 or
-  // 127.0.0.0/8.
+  // Returns true if only this machine reaches it: a Unix socket, "localhost",
+  // ::1 or 127.0.0.0/8.
   bool IsLocal() const;
 };
 

@@ -55,8 +55,9 @@ class PeerLink {
   // Callback for each part as it arrives. Parts are then not kept for Reply.
   using OnPart = absl::AnyInvocable<void(Response)>;
 
-  // Whether to use a peer with this hello. FAILED_PRECONDITION has the reason
-  // to refuse it; UNAVAILABLE: dial again soon. Called under the link's lock.
+  // Returns OK if a peer with this hello is to be used. FAILED_PRECONDITION has
+  // the reason to refuse it; UNAVAILABLE: dial again soon. Called under the
+  // link's lock.
   using Accept = std::function<absl::Status(const Info&)>;
 
   explicit PeerLink(
@@ -317,7 +318,8 @@ class PeerLink {
     executor_.Post([this] { Retire(); });  // last: it may destroy this
   }
 
-  // Whether another line about this peer is due: it can cause any number.
+  // Returns true if another line about this peer is due: it can cause any
+  // number.
   bool MayLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return log_.Take(executor_.Now());
   }

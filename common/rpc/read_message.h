@@ -16,9 +16,9 @@
 
 namespace espalier {
 
-// What a message may have, with all messages in it. A field occupies up to some
-// dozens of bytes when it is parsed, even if it is empty; packed numbers, which
-// are one field, occupy what they are.
+// Limits what a message may have, with all messages in it. A field occupies up
+// to some dozens of bytes when it is parsed, even if it is empty; packed
+// numbers, which are one field, occupy what they are.
 struct MessageLimits {
   int64_t fields = 0;
   int64_t repeated = 0;  // of one repeated field

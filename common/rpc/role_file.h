@@ -17,7 +17,7 @@
 
 namespace espalier {
 
-// What a caller may do.
+// Names what a caller may do.
 enum class Role {
   kClient,    // generate, and ask about the model and the load
   kOperator,  // the same, Admin, the server's description, its pages
@@ -59,7 +59,7 @@ class RoleFile {
   std::optional<Principal> FindCertificate(absl::Span<const std::string> names);
   // For Reload, which may call it for as long as this object lives.
   absl::StatusOr<Reload::Install> ReadAgain();
-  // Whether the file still has this caller.
+  // Returns true if the file still has this caller.
   bool Has(const Principal& caller);
 
  private:

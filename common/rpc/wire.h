@@ -25,8 +25,8 @@ struct DraftWire {
   static v1::SessionKey& MutableKey(Request& request) {
     return *request.mutable_propose()->mutable_update()->mutable_key();
   }
-  // Whether a message is a part that precedes another message with the same
-  // request_id.
+  // Returns true if a message is a part that precedes another message with the
+  // same request_id.
   static bool IsPart(const Request& request) { return request.has_features(); }
   static bool IsPart(const Response& response) {
     return response.has_proposal() && response.proposal().partial();

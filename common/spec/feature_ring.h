@@ -51,8 +51,9 @@ struct StoredContract {
   std::vector<RingSegment> segments = {};
 };
 
-// What a verification left in its ring: of each contract, in the order of the
-// request (FeatureRequest::store), segments that follow each other.
+// Describes what a verification left in its ring: of each contract, in the
+// order of the request (FeatureRequest::store), segments that follow each
+// other.
 struct StoredSegments {
   uint64_t ring_id = 0;  // 0: nothing
   std::vector<std::vector<RingSegment>> contracts = {};
@@ -61,7 +62,7 @@ struct StoredSegments {
                          const StoredSegments&) = default;
 };
 
-// What a drafter is to read.
+// Describes what a drafter is to read.
 struct StoredFeatures {
   FeatureRingInfo ring = {};
   std::vector<RingSegment> segments = {};  // follow each other

@@ -10,8 +10,8 @@
 
 namespace espalier {
 
-// What the whole output of a request has to match. It travels as it was
-// written; the state within it is a function of the output's tokens.
+// Describes what the whole output of a request has to match. It travels as it
+// was written; the state within it is a function of the output's tokens.
 struct GrammarSpec {
   enum class Kind {
     kNone,
@@ -25,8 +25,9 @@ struct GrammarSpec {
   Kind kind = Kind::kNone;
   std::string text = {};
   std::vector<std::string> choices = {};
-  // Whether JSON is in one line, with a space after each colon and comma. Else
-  // there may be a blank, or a line end and an indentation, between tokens.
+  // Is true if JSON is in one line, with a space after each colon and comma.
+  // Else there may be a blank, or a line end and an indentation, between
+  // tokens.
   bool compact = false;
 
   bool any() const { return kind != Kind::kNone; }

@@ -12,7 +12,7 @@ namespace espalier {
 // SC'11): four independent 32-bit words for a counter and a key.
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, uint64_t key);
 
-// What the noise is used for. Noise of different purposes is independent,
+// Names what the noise is used for. Noise of different purposes is independent,
 // whatever the seeds and positions.
 enum class NoisePurpose : uint32_t {
   kWalk = 0x57414c4b,     // the coupled walk, which drafters predict

@@ -11,7 +11,7 @@
 
 namespace espalier {
 
-// What a request changes in the target's logits before they become a
+// Holds what a request changes in the target's logits before they become a
 // distribution. The changes after a text depend on its tokens, so a node of a
 // tree has the changes of its own path. The fields are in the order in which
 // they apply, which is vLLM's (v1/sample/sampler.py).

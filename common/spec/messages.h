@@ -23,7 +23,7 @@
 namespace espalier {
 
 inline constexpr size_t kMaxCacheSaltBytes = 256;  // of a client
-// What a coordinator puts before it.
+// Limits what a coordinator puts before it.
 inline constexpr size_t kMaxSaltPrefixBytes = 17;
 inline constexpr int64_t kMaxPriority = 1000;
 
@@ -190,7 +190,7 @@ struct VerifyResult {
   TokenRanks ranks = {};
 };
 
-// What a peer states about itself when a stream to it opens.
+// Holds what a peer states about itself when a stream to it opens.
 struct ModelIdentity {
   std::string name;
   int64_t vocab_size = 0;

@@ -5,7 +5,7 @@
 
 namespace espalier {
 
-// Whether both models continue a text in the same way.
+// Returns true if both models continue a text in the same way.
 inline bool SameModel(const ModelIdentity& a, const ModelIdentity& b) {
   return a.name == b.name && a.vocab_size == b.vocab_size &&
          a.tokenizer_fingerprint == b.tokenizer_fingerprint &&

@@ -21,7 +21,7 @@ struct CertificatePaths {
   std::string ca;           // authorities that sign the other side's
 };
 
-// What the files hold, in PEM.
+// Holds what the files contain, in PEM.
 struct Certificates {
   std::string certificate = {};
   std::string key = {};

@@ -9,6 +9,8 @@ two have different versions of Unicode.
 """
 import pathlib
 import unicodedata
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any
 
 import tokenizers
 from tokenizers.normalizers import NFC, NFD, NFKD, Lowercase
@@ -18,12 +20,12 @@ HIGHEST = "\u0345"  # the only character of the highest combining class, 240
 HANGUL = range(0xAC00, 0xD7A4)  # by arithmetic
 
 
-def code_points():
+def code_points() -> Generator[Any, None, None]:
     return (c for c in range(0x110000)
             if c not in HANGUL and not 0xD800 <= c < 0xE000)
 
 
-def decompositions():
+def decompositions() -> Iterator[str]:
     """(whole, first, second or 0, whether NFC puts it together again)."""
     for code in code_points():
         mapping = unicodedata.decomposition(chr(code))
@@ -37,9 +39,10 @@ def decompositions():
         yield f"{{0x{code:x}, 0x{first:x}, 0x{second:x}, {composes}}},"
 
 
-def compatibilities():
+def compatibilities() -> tuple[list[str], list[str]]:
     """(whole, where its characters begin, their number) and all characters."""
-    entries, characters = [], []
+    entries: list[str] = []
+    characters: list[str] = []
     for code in code_points():
         parts = NFKD().normalize_str(chr(code))
         if parts == NFD().normalize_str(chr(code)):
@@ -49,7 +52,7 @@ def compatibilities():
     return entries, characters
 
 
-def lower_cases():
+def lower_cases() -> Iterator[str]:
     """(upper, lower); lower_case.cc has the only one of two characters."""
     for code in code_points():
         lower = Lowercase().normalize_str(chr(code))
@@ -60,13 +63,13 @@ def lower_cases():
             yield f"{{0x{code:x}, 0x{ord(lower):x}}},"
 
 
-def combining_class(code):
+def combining_class(code: int) -> int:
     value = unicodedata.combining(chr(code))
     moves = NFD().normalize_str(HIGHEST + chr(code))[0] != HIGHEST
     return value if moves or chr(code) == HIGHEST else 0
 
 
-def class_runs():
+def class_runs() -> Iterator[str]:
     """(begin, end, class) of the combining characters."""
     begin, previous, run_class = 0, -1, 0
     for code in code_points():
@@ -78,7 +81,7 @@ def class_runs():
         previous = code
 
 
-def table(declaration, entries):
+def table(declaration: str, entries: Iterable[str]) -> str:
     lines, line = [declaration + " = {"], "   "
     for entry in entries:
         if len(line) + 1 + len(entry) > 80:
@@ -88,11 +91,11 @@ def table(declaration, entries):
     return "\n".join(lines + [line, "};\n"])
 
 
-def write(name, text):
+def write(name: str, text: str) -> None:
     pathlib.Path(__file__).with_name(name).write_text(text)
 
 
-def main():
+def main() -> None:
     if tokenizers.__version__ != PINNED:
         raise SystemExit(f"needs tokenizers=={PINNED}")
     made_by = f"// Made by {pathlib.Path(__file__).name} from tokenizers {PINNED}.\n"

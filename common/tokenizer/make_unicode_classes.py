@@ -10,6 +10,8 @@ single words. So this script asks the package about every code
 point and reads no Unicode file.
 """
 import pathlib
+from collections.abc import Iterator
+from typing import Any
 
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
@@ -24,7 +26,7 @@ PER_LINE = 8
 BLOCK = 4096
 
 
-def taken(pre_tokenizer, text):
+def taken(pre_tokenizer: Any, text: str) -> set[int]:
     """Indices of the characters of `text` that are not in any word."""
     rest = set(range(len(text)))
     for _, (begin, end) in pre_tokenizer.pre_tokenize_str(text):
@@ -32,14 +34,14 @@ def taken(pre_tokenizer, text):
     return rest
 
 
-def word_probe():
+def word_probe() -> Any:
     """A tokenizer in which only a token that is no part of a word has an id."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.add_tokens([AddedToken("~", single_word=True, normalized=False)])
     return tokenizer
 
 
-def classes_of(text, probe=word_probe()):
+def classes_of(text: str, probe: Any = word_probe()) -> list[int]:
     found = [len(CLASSES)] * len(text)
     for number, name in enumerate(CLASSES):
         for i in taken(pre_tokenizers.Split(Regex(name), "removed"), text):
@@ -54,7 +56,7 @@ def classes_of(text, probe=word_probe()):
     return found
 
 
-def runs():
+def runs() -> Iterator[Any]:
     previous = None
     codes = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     for begin in range(0, len(codes), BLOCK):
@@ -65,7 +67,7 @@ def runs():
                 previous = value
 
 
-def main():
+def main() -> None:
     if tokenizers.__version__ != PINNED:
         raise SystemExit(f"needs tokenizers=={PINNED}")
     entries = [f"0x{run:x}" for run in runs()]

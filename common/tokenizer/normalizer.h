@@ -10,8 +10,8 @@
 
 namespace espalier {
 
-// What happens to a text, between added tokens, before it is cut into words:
-// steps, one after the other. Immutable once it is built.
+// Does what happens to a text between added tokens, before it is cut into
+// words: steps, one after the other. Immutable once it is built.
 class Normalizer {
  public:
   enum class Kind {

@@ -12,7 +12,7 @@
 
 namespace espalier {
 
-// What the files beside tokenizer.json say of tokens.
+// Holds what the files beside tokenizer.json say of tokens.
 struct SpecialTokens {
   // The tokens by the name that a chat template has for them, such as
   // "bos_token".

@@ -40,7 +40,7 @@ struct TokenizerFile {
   // A word that is a token of the vocabulary is that token, whatever merges
   // would make of it (Llama 3).
   bool ignore_merges = false;
-  // What the post-processor puts before a text: a BOS token, or nothing.
+  // Holds what the post-processor puts before a text: a BOS token, or nothing.
   std::vector<TokenId> prefix;
   // The token of bytes or characters that have none; empty: they are dropped.
   std::string unknown_token;

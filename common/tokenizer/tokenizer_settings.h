@@ -15,7 +15,8 @@ namespace espalier {
 struct TokenizerSettings {
   std::vector<TokenId> eos_ids = {};  // generation_config.json and config.json
   std::string eos_token = {};         // the tokenizer's; empty: none
-  // What a template calls "bos_token", "eos_token", ... (special_tokens.h).
+  // Holds what a template calls "bos_token", "eos_token", ...
+  // (special_tokens.h).
   std::map<std::string, std::string> named_tokens = {};
   // Jinja, of chat_template.jinja, or else of tokenizer_config.json (of
   // several, the one named "default"); or empty.

@@ -27,8 +27,8 @@ struct Caller {
   bool is_operator = false;  // may be more urgent than clients
 };
 
-// What carries one answer to its client. Gets one Begin or Fail, from any
-// thread, and may be destroyed when that has returned.
+// Carries one answer to its client. It gets one Begin or Fail, from any thread,
+// and may be destroyed when that has returned.
 class AnswerStream {
  public:
   virtual ~AnswerStream() = default;
@@ -36,7 +36,7 @@ class AnswerStream {
   virtual void Begin(Coordinator& coordinator, GenerationRequest request) = 0;
   // Ends the call without a request.
   virtual void Fail(const absl::Status& status) = 0;
-  // Whether the client has left, so that no work is needed for it.
+  // Returns true if the client has left, so that no work is needed for it.
   virtual bool IsCancelled() const = 0;
 };
 

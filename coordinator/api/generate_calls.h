@@ -35,7 +35,7 @@ class GenerateCalls {
     std::function<std::optional<VerifierInfo>()> verifier_info;
     // The most urgent priority that clients may ask for.
     PriorityLimits priority_limits;
-    // Whether Caller::stated_tenant names callers without a name.
+    // Is true if Caller::stated_tenant names callers without a name.
     bool tenant_metadata = false;
     bool paced = false;  // see Coordinator::Options::pace
     // Runs on a thread of its own; see EncodePrompt.

@@ -33,7 +33,8 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     grpc::CallbackServerContext* context = nullptr;  // of the call
     size_t request_bytes = 0;         // kept by gRPC until the call ends
     UnreadStreams* unread = nullptr;  // outlives the call
-    // Whether the caller's credential still holds; asked with every piece.
+    // Returns true if the caller's credential still holds; asked with every
+    // piece.
     std::function<bool()> still_admitted = [] { return true; };
   };
 

@@ -25,7 +25,7 @@ std::map<std::string, double> SumBy(const MetricFamilies& families,
 // The sum of a family's values.
 double TotalOf(const MetricFamilies& families, absl::string_view name);
 
-// What was observed in a family of histograms, all labels together.
+// Holds what was observed in a family of histograms, all labels together.
 struct Observations {
   double count = 0;
   double sum = 0;

@@ -21,7 +21,7 @@ struct Answer {
   int64_t first_message_tokens = 0;
   int64_t resumed_tokens = 0;  // of the calls before it
   int resumptions = 0;         // calls before it
-  // What going on in another call needs; unset before the first tokens.
+  // Another call needs it to go on; unset before the first tokens.
   std::optional<uint64_t> seed;
   std::optional<uint64_t> origin;
   std::vector<v1::PositionLogprobs> logprobs;  // if requested

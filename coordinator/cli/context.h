@@ -29,7 +29,7 @@ inline constexpr char kDim[] = "2";
 inline constexpr char kGreen[] = "32";
 inline constexpr char kRed[] = "31";
 
-// What an output stream can show. Default: a file or a pipe.
+// Describes what an output stream can show. Default: a file or a pipe.
 struct Screen {
   int columns = 0;      // of the terminal; 0: no terminal, text is not wrapped
   bool colors = false;  // of a terminal, unless NO_COLOR is set

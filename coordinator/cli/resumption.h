@@ -10,8 +10,8 @@
 
 namespace espalier::cli {
 
-// Whether another server, or the same one later, may go on with the answer of a
-// call that ended like this.
+// Returns true if another server, or the same one later, may go on with the
+// answer of a call that ended like this.
 bool IsResumable(const grpc::Status& status);
 
 // The request for what `answers` lack of the answer to `request`; `request`

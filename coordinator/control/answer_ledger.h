@@ -3,9 +3,9 @@
 
 namespace espalier::coordinator {
 
-// What speculation has won or lost of an answer, compared with plain decoding,
-// round by round. An answer that has lost more than 2 tokens and 1 % of its
-// tokens asks no network until it has caught up. Lives on the executor.
+// Counts what speculation has won or lost of an answer, compared with plain
+// decoding, round by round. An answer that has lost more than 2 tokens and 1 %
+// of its tokens asks no network until it has caught up. Lives on the executor.
 class AnswerLedger {
  public:
   // The answer is `tokens` longer.

@@ -9,7 +9,7 @@
 
 namespace espalier::coordinator {
 
-// What one drafter has to do in a round.
+// Says what one drafter has to do in a round.
 struct DraftCall {
   enum class Attention {
     kNone,     // not asked
@@ -33,7 +33,7 @@ struct TreeGain {
   friend bool operator==(const TreeGain&, const TreeGain&) = default;
 };
 
-// What one drafter did in a round.
+// Says what one drafter did in a round.
 struct DrafterReturn {
   DraftCall::Attention attention = DraftCall::Attention::kNone;
   // Accepted length: of this round's tree if it was used, otherwise of an
@@ -53,7 +53,7 @@ struct DrafterReturn {
   bool shares_verifier_cores = false;
   bool active = true;  // its role is kActive
 
-  // Whether it took part in the round, with a tree or without.
+  // Returns true if it took part in the round, with a tree or without.
   bool was_asked() const {
     return attention == DraftCall::Attention::kAsked ||
            attention == DraftCall::Attention::kAwaited;

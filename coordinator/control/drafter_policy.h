@@ -40,23 +40,23 @@ class DrafterPolicy {
   // budget is borrowed.
   DrafterPolicy(std::vector<DrafterValue> prior, TrialBudget* budget);
 
-  // Whether the drafter may be asked.
+  // Says whether the drafter may be asked.
   void SetActive(int drafter, bool active) { active_[drafter] = active; }
 
   // Begin a round: the price of time in it, and what is tried.
   void SetPrice(TimePrice price);
   void ConsiderTrial();
   bool is_trying() const { return trial_.has_value(); }
-  // Whether no drafter is asked in it, whatever the cheap ones would predict.
-  // cheap_only: no other ones are.
+  // Returns true if no drafter is asked in it, whatever the cheap ones would
+  // predict. cheap_only: no other ones are.
   bool Rests(bool cheap_only = false) const;
   // Asks nobody, or everybody.
   std::vector<DraftCall> NoCalls() const;
   std::vector<DraftCall> AllCalls() const;
-  // What is asked first: cheap drafters.
+  // Returns what is asked first: cheap drafters.
   std::vector<DraftCall> FirstCalls() const;
-  // What is asked then. nothing: the probability that what is at hand predicts
-  // no token.
+  // Returns what is asked then. nothing: the probability that what is at hand
+  // predicts no token.
   std::vector<DraftCall> FurtherCalls(double nothing);
   // Ends the round. returns: by drafter; empty if it rested. other_seconds:
   // what it took beyond a round of plain decoding, the wait for drafts and the

@@ -6,14 +6,14 @@
 
 namespace espalier::coordinator {
 
-// What a round of plain decoding takes, less the rows of other sessions: the
-// pass, hops, wake-ups and whatever else the machine does. Measured by rounds
-// of plain decoding; between these, it follows the verifier's estimate of the
-// pass downwards, and is measured again if that or the rest of other rounds
-// changes much. It does not follow upwards: passes after a network's work find
-// cold caches, which passes of plain decoding do not. A pace that is too short
-// is found out, because drafting then seems not to pay, and plain rounds
-// follow. Lives on the executor.
+// Estimates what a round of plain decoding takes, less the rows of other
+// sessions: the pass, hops, wake-ups and whatever else the machine does.
+// Measured by rounds of plain decoding; between these, it follows the
+// verifier's estimate of the pass downwards, and is measured again if that or
+// the rest of other rounds changes much. It does not follow upwards: passes
+// after a network's work find cold caches, which passes of plain decoding do
+// not. A pace that is too short is found out, because drafting then seems not
+// to pay, and plain rounds follow. Lives on the executor.
 class PlainPace {
  public:
   // A round of plain decoding took `seconds`; the verifier expects
@@ -46,7 +46,7 @@ class PlainPace {
     const double less = std::min(0.0, pass_seconds - pass_seconds_);
     return std::max(seconds_ + less, seconds_ / kMax);
   }
-  // Whether it should be measured again.
+  // Returns true if it should be measured again.
   bool IsStale(double pass_seconds) const {
     return !is_known_ || weight_ < kMin || has_changed_ ||
            Differs(pass_seconds);

@@ -36,7 +36,7 @@ class SpeculationControl {
   SpeculationControl(const SpeculationControl&) = delete;
   SpeculationControl& operator=(const SpeculationControl&) = delete;
 
-  // Whether the operator lets the drafter take part.
+  // Says whether the operator lets the drafter take part.
   void SetActive(int drafter, bool active) {
     policy_.SetActive(drafter, active);
   }

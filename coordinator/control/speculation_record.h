@@ -40,9 +40,9 @@ struct DrafterValue {
   // all other sessions share wait for it too.
   RunningMean shared_seconds{32};
   RunningMean level_seconds{32};  // of a level of its tree below the first
-  // What its rounds take beyond its wait and the nodes' rows.
+  // Averages what its rounds take beyond its wait and the nodes' rows.
   RunningMean other_seconds{48, 0, 8};
-  // What a call takes longer after a pause in which the text grew.
+  // Averages what a call takes longer after a pause in which the text grew.
   RunningMean catch_up_seconds{8};
   // Chance that the token after a text that its tree has reached is in it, too:
   // that of its first level.
@@ -64,8 +64,8 @@ struct Throughput {
   RunningMean seconds;
 };
 
-// What the sessions of a coordinator share and learn from each other. Owned by
-// the Coordinator; lives on the executor.
+// Holds what the sessions of a coordinator share and learn from each other.
+// Owned by the Coordinator; lives on the executor.
 class SpeculationRecord {
  public:
   static constexpr double kMemory = 128;  // rounds

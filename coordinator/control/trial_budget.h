@@ -15,7 +15,8 @@ class TrialBudget {
   }
   // A trial lost tokens.
   void Spend(double tokens) { balance_ -= tokens; }
-  // Whether a trial may begin. One that loses much leaves a debt to later ones.
+  // Returns true if a trial may begin. One that loses much leaves a debt to
+  // later ones.
   bool Allows() const { return balance_ >= 0; }
 
  private:

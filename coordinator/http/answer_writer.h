@@ -24,7 +24,7 @@ class AnswerWriter {
   virtual std::string Fail(const absl::Status& status) = 0;
 };
 
-// What an answer says about itself.
+// Holds what an answer says about itself.
 struct AnswerName {
   std::string id;  // e.g. "chatcmpl-..."
   std::string model;

@@ -11,7 +11,7 @@
 
 namespace espalier::coordinator {
 
-// What the APIs whose requests are chats differ in.
+// Describes in what the APIs differ whose requests are chats.
 struct ChatApi {
   absl::StatusOr<ApiRequest> (*read)(const Json& body);
   std::unique_ptr<AnswerWriter> (*new_writer)(const ApiRequest& request,

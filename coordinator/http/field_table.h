@@ -23,7 +23,7 @@
 
 namespace espalier::coordinator {
 
-// What a client asks for over HTTP, whichever API it speaks.
+// Holds what a client asks for over HTTP, whichever API it speaks.
 struct ApiRequest {
   v1::GenerateRequest generate;
   // The prompts of /v1/completions. Each gets a call of its own.

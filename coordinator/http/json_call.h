@@ -27,7 +27,7 @@ class JsonCall {
 
   // All that was read.
   const std::string& text() const { return text_; }
-  // Whether a piece of it has gone out.
+  // Returns true if a piece of it has gone out.
   bool announced() const { return announced_; }
 
  private:

@@ -11,7 +11,7 @@ namespace espalier::coordinator {
 
 // How a family of models writes calls as JSON among its text.
 struct JsonCallForm {
-  // What is before a call; empty: the output is calls from its beginning on.
+  // Comes before a call; empty: the output is calls from its beginning on.
   std::string begin = {};
   std::string end = {};  // what is after it; empty: nothing
   // Bytes that may be around and between calls, such as "[,]" of a list.

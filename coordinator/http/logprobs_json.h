@@ -19,7 +19,7 @@ class CompletionLogprobs {
   // A first token of a prompt, which has none.
   void AddFirst(const std::string& token);
   void Add(const PositionList& positions);
-  // What was added since the last call.
+  // Returns what was added since the last call.
   Json Take();
 
  private:

@@ -1,5 +1,5 @@
-// What a model's text says: what is for the reader, what the model thought, and
-// which tools it calls.
+// Parsers find what a model's text says: what is for the reader, what the model
+// thought, and which tools it calls.
 #ifndef ESPALIER_COORDINATOR_HTTP_OUTPUT_PARSER_H_
 #define ESPALIER_COORDINATOR_HTTP_OUTPUT_PARSER_H_
 
@@ -18,7 +18,7 @@ struct ToolCallPiece {
   std::string arguments = {};  // JSON
 };
 
-// What is new in a text.
+// Holds what is new in a text.
 struct ParsedText {
   std::string content = {};
   std::string reasoning = {};

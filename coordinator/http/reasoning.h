@@ -7,9 +7,9 @@
 
 namespace espalier::coordinator {
 
-// What a model thinks before its answer: <think>...</think> at the beginning of
-// an output. `is_open`: the prompt has ended with <think>. `rest` reads what
-// follows.
+// Returns a parser of what a model thinks before its answer: <think>...</think>
+// at the beginning of an output. `is_open`: the prompt has ended with <think>.
+// `rest` reads what follows.
 std::unique_ptr<OutputParser> NewReasoningParser(
     bool is_open, std::unique_ptr<OutputParser> rest);
 

@@ -1,5 +1,4 @@
-// What the HTTP API serves: a list of routes, each made by the file of its
-// topic.
+// The HTTP API serves a list of routes, each made by the file of its topic.
 #ifndef ESPALIER_COORDINATOR_HTTP_ROUTE_H_
 #define ESPALIER_COORDINATOR_HTTP_ROUTE_H_
 
@@ -22,7 +21,7 @@
 
 namespace espalier::coordinator {
 
-// What routes work with. Borrowed: outlives them.
+// Holds what routes work with. Borrowed: outlives them.
 struct ApiContext {
   Generator* generator = nullptr;
   const ServedModel* model = nullptr;

@@ -13,7 +13,7 @@ namespace espalier::coordinator {
 // How the models of one family write calls of tools. Stateless.
 struct ToolFormat {
   absl::string_view name;
-  // What a chat template of the family has in its text.
+  // A chat template of the family has it in its text.
   absl::string_view mark;
   // A call is `begin`, the tool's name, `middle`, the arguments, `end`.
   absl::string_view begin;
@@ -30,8 +30,8 @@ struct ToolFormat {
   std::unique_ptr<OutputParser> (*parser)(std::vector<std::string> names);
   std::unique_ptr<OutputParser> (*forced_parser)(
       std::vector<std::string> names);
-  // Whether the mark of a call is a special token, which has a text only if the
-  // request wants it.
+  // Is true if the mark of a call is a special token, which has a text only if
+  // the request wants it.
   bool has_special_mark = false;
 };
 

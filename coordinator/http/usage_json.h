@@ -10,7 +10,7 @@
 
 namespace espalier::coordinator {
 
-// What the outputs of one HTTP request have cost, together.
+// Adds up what the outputs of one HTTP request have cost.
 class UsageSum {
  public:
   // `warnings`: of the HTTP request.

@@ -17,7 +17,7 @@ struct DraftedTree {
   const TokenTree* tree = nullptr;
   int peer = 0;       // index among all of the coordinator's drafters
   double weight = 1;  // of its tokens, see DrafterSettings
-  // Whether the distributions that the tree claims are used, see
+  // Is true if the distributions that the tree claims are used, see
   // DrafterPeer.
   bool trusted = false;
   // Time from the round's first request until the tree came; zero: it was there
@@ -47,19 +47,19 @@ class MergePolicy {
   // alone.
   virtual TokenTree Merge(const MergeInput& input) const = 0;
 
-  // Whether these trees are enough, so that the round need not wait for the
-  // drafters that still owe one. Called when a tree has come and others are
+  // Returns true if these trees are enough, so that the round need not wait for
+  // the drafters that still owe one. Called when a tree has come and others are
   // awaited. Trees that come after that are not used in this round.
   virtual bool HasEnough(const MergeInput& /*input*/) const { return false; }
 
-  // Whether the result's nodes come best first and its log_probs are calibrated
-  // probabilities of being emitted, so that the tree can be cut after the nodes
-  // that pay (see control/paying_nodes.h).
+  // Returns true if the result's nodes come best first and its log_probs are
+  // calibrated probabilities of being emitted, so that the tree can be cut
+  // after the nodes that pay (see control/paying_nodes.h).
   virtual bool ranks_by_acceptance() const { return false; }
 
-  // Whether the merged tree keeps the draft distributions of several drafters
-  // if all of their nodes fit. If the rule reads draft distributions, each
-  // drafter is then asked for its share of the nodes, so that they do fit.
+  // Returns true if the merged tree keeps the draft distributions of several
+  // drafters if all of their nodes fit. If the rule reads draft distributions,
+  // each drafter is then asked for its share of the nodes, so that they do fit.
   virtual bool keeps_distributions() const { return false; }
 };
 

@@ -31,10 +31,10 @@ class DraftFanout {
     std::vector<DraftedTree> trees;
     // Why there are no trees; unset if the drafters had nothing to propose.
     std::optional<DegradedReason> degraded = {};
-    // Whether these are the trees that the round's last call gave.
+    // Is true if these are the trees that the round's last call gave.
     bool unchanged = false;
   };
-  // Whether the round can go on with these trees alone.
+  // Returns true if the round can go on with these trees alone.
   using Enough = absl::AnyInvocable<bool(absl::Span<const DraftedTree>)>;
   using Then = absl::AnyInvocable<void(Drafts) &&>;
 
@@ -60,8 +60,9 @@ class DraftFanout {
     uint64_t
         cpu_group;  // of the verifier, which computes meanwhile; 0: own cores
   };
-  // Whether a drafter that wants features was to be asked in this round. It was
-  // not asked if the verifier still keeps some of them (FeatureLog::deferred).
+  // Returns true if a drafter that wants features was to be asked in this
+  // round. It was not asked if the verifier still keeps some of them
+  // (FeatureLog::deferred).
   bool needs_features() const { return needs_features_; }
 
   // Lets drafters work on the next round, as if the verification of `tree`
@@ -86,7 +87,7 @@ class DraftFanout {
     int64_t timeouts = 0;
     int64_t errors = 0;
   };
-  // Whether a drafter is asked in every round only to be measured.
+  // Returns true if a drafter is asked in every round only to be measured.
   bool HasShadow() const;
   int num_drafters() const { return static_cast<int>(branches_.size()); }
   DrafterPeer& drafter(int index) const { return *branches_[index].peer; }

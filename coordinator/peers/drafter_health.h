@@ -20,7 +20,7 @@ class DrafterHealth {
     return consecutive_timeouts_ < timeouts_to_open_;
   }
 
-  // Whether it answered the last time.
+  // Returns true if it answered the last time.
   bool up() const { return up_; }
 
   // An answer came in time: a tree, or an error other than UNAVAILABLE.

@@ -51,7 +51,7 @@ class DrafterLink {
 
   // Identifies the last request.
   uint64_t ticket() const { return ticket_; }
-  // Whether this request still awaits its answer. If not, its answer is
+  // Returns true if this request still awaits its answer. If not, its answer is
   // dropped.
   bool expects(uint64_t ticket) const { return pending_ && ticket == ticket_; }
 

@@ -40,7 +40,7 @@ struct DrafterPeer {
   // The ring that it could not read; 0: none.
   std::atomic<uint64_t> unreadable_ring = 0;
 
-  // Whether it reads the target's features in that ring.
+  // Returns true if it reads the target's features in that ring.
   bool Reads(const FeatureRingInfo& ring, const DrafterInfo& described) const {
     return ring.ReachedFrom(described.device_id) && unreadable_ring != ring.id;
   }

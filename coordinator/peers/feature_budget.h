@@ -8,8 +8,8 @@
 
 namespace espalier::coordinator {
 
-// What all sessions' feature logs together may hold. Lives on the executor;
-// outlives the logs.
+// Counts what all sessions' feature logs together may hold. Lives on the
+// executor; outlives the logs.
 class FeatureBudget {
  public:
   struct Limits {

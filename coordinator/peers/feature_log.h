@@ -41,8 +41,8 @@ class FeatureLog {
   // to return. Unless they are `needed` by a drafter, the verifier keeps them
   // for some rounds, which saves a message a round.
   FeatureRequest Request(bool needed, int64_t length);
-  // Whether the verifier keeps features of committed positions. Drafters that
-  // want features cannot be asked until they have come.
+  // Returns true if the verifier keeps features of committed positions.
+  // Drafters that want features cannot be asked until they have come.
   bool deferred() const { return deferred_; }
 
   // Ranks, for drafters that want those.

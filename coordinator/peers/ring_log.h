@@ -24,15 +24,15 @@ class RingLog {
   // Has the verifier store the contract's features from now on. Ignored if the
   // target lacks a tap.
   void Want(const FeatureContract& contract);
-  // What the next verification is to store (FeatureRequest::store).
+  // Returns what the next verification is to store (FeatureRequest::store).
   std::vector<std::vector<int32_t>> Request() const;
   // Adds what it stored, of the positions before `end`.
   void Add(const StoredSegments& stored, int64_t end);
 
-  // Whether the last rows of a verification that was to store the contract are
-  // not in the ring: a drafter needs them over gRPC.
+  // Returns true if the last rows of a verification that was to store the
+  // contract are not in the ring: a drafter needs them over gRPC.
   bool Lacks(const FeatureContract& contract) const;
-  // What is there of the contract from `position` on; none: nothing.
+  // Returns what is there of the contract from `position` on; none: nothing.
   StoredFeatures From(int64_t position, const FeatureContract& contract) const;
 
  private:

@@ -42,7 +42,8 @@ class LinkPool {
   struct Options {
     std::string name;  // of the peer, in metrics and messages
     std::function<std::unique_ptr<Link>(const std::string& address)> new_link;
-    // What two replicas must have in common for a session to move between them.
+    // Returns what two replicas must have in common for a session to move
+    // between them.
     std::function<ModelIdentity(const Info&)> model_of;
     prometheus::Registry* registry = nullptr;
   };
@@ -86,7 +87,7 @@ class LinkPool {
       (ready ? now : retired_).push_back(std::move(member));
     }
     members_ = std::move(now);
-    // What a caller still uses is kept until the next time.
+    // A link that a caller still uses is kept until the next time.
     std::erase_if(retired_, [&](MemberPtr& member) {
       if (member.use_count() > 1) return false;
       sessions_of_.Remove(member->gauge);

@@ -18,7 +18,7 @@ class PeerAddresses {
   // port.
   static absl::StatusOr<PeerAddresses> Parse(const std::string& text);
 
-  // Whether the addresses may change.
+  // Returns true if the addresses may change.
   bool is_name() const { return !name_.empty(); }
   // Returns the addresses of the configuration. REQUIRES: !is_name().
   const std::vector<std::string>& fixed() const { return fixed_; }

@@ -89,8 +89,8 @@ class PooledVerifier final : public VerifyEndpoint,
     this->pool().EndSequence(sequence);
   }
 
-  // What all its replicas can do. Features do not go through a ring if there
-  // are several: a session may move to a replica on another GPU.
+  // Returns what all its replicas can do. Features do not go through a ring if
+  // there are several: a session may move to a replica on another GPU.
   std::optional<VerifierInfo> info() const {
     auto info = this->pool().Reference();
     if (!info || this->pool().size() == 1) return info;

@@ -45,7 +45,7 @@ struct DrafterHandle {
   // never known. Called on any thread.
   std::function<std::optional<DrafterInfo>()> info = nullptr;
   DrafterRole role = DrafterRole::kActive;  // the initial role
-  // Whether rules that read draft distributions may believe those that it
+  // Is true if rules that read draft distributions may believe those that it
   // claims.
   bool trusted = false;
 };

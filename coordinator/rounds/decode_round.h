@@ -66,7 +66,7 @@ class DecodeRound {
   // by the drafters that were asked (bit i: drafters().drafter(i)); below 0:
   // lost. Complete after End. Empty unless adaptive.
   const std::map<uint64_t, absl::Duration>& balance() const { return balance_; }
-  // What a round of plain decoding takes; zero: not known.
+  // Returns what a round of plain decoding takes; zero: not known.
   absl::Duration PlainRound() const;
 
   const DraftFanout& drafters() const { return fanout_; }
@@ -77,7 +77,7 @@ class DecodeRound {
 
  private:
   void Begin();
-  // Whether the round that begins is one of plain decoding.
+  // Returns true if the round that begins is one of plain decoding.
   bool Rests();
   DraftBudget BudgetFor(const Session& session) const;
   DraftBudget ShareOf(DraftBudget budget) const;  // for each drafter

@@ -48,7 +48,7 @@ using NewOutputText = std::function<std::unique_ptr<OutputText>()>;
 
 inline constexpr int64_t kMaxOutputs = 32;
 
-// What an earlier call has returned of an output.
+// Holds what an earlier call has returned of an output.
 struct ResumedOutput {
   std::vector<TokenId> tokens = {};
   bool finished = false;  // nothing is left to be done
@@ -155,7 +155,7 @@ struct Timing {
   absl::Duration total;
 };
 
-// What became of one output.
+// Says what became of one output.
 struct GenerationReport {
   int64_t output = 0;  // 0 .. num_outputs - 1
   FinishReason finish_reason = FinishReason::kUnspecified;
@@ -176,7 +176,7 @@ struct StepInfo {
   int64_t num_accepted_tokens = 0;
 };
 
-// What one round adds to an output. Valid during the call that gets it.
+// Holds what one round adds to an output. Valid during the call that gets it.
 struct OutputPiece {
   int64_t output = 0;                // 0 .. num_outputs - 1
   absl::Span<const TokenId> tokens;  // at least one

@@ -49,7 +49,7 @@ struct RequestPlan {
   TargetShape target;
   std::vector<std::string> warnings =
       {};  // parts of the request that will not be followed
-  // Whether the rule reads the distributions that trees are sampled from.
+  // Is true if the rule reads the distributions that trees are sampled from.
   bool reads_draft_distributions = false;
   int64_t priority = 0;
 };

@@ -69,7 +69,7 @@ class Session {
     return tokens().first(static_cast<size_t>(prompt_length_));
   }
   const LogitAdjustments& adjustments() const { return adjustments_; }
-  // What the next round has to return.
+  // Returns what the next round has to return.
   LogprobRequest logprobs() const {
     return num_emitted() == 0 ? logprobs_
                               : LogprobRequest{.emitted = logprobs_.emitted};

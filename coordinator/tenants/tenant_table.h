@@ -42,9 +42,9 @@ class TenantTable {
 
   // Returns the name if it is in the list, else "other".
   std::string NameOf(const std::string& name) const;
-  // Whether the list has the name.
+  // Returns true if the list has the name.
   bool Lists(const std::string& name) const;
-  // Whether there is a list.
+  // Returns true if there is a list.
   bool is_divided() const;
 
   // A tenant that left the list has the weight of "other".

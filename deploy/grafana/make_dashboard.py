@@ -8,6 +8,8 @@ panels below. Run it after a change; a test compares.
 import json
 import pathlib
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 RATE = "[$__rate_interval]"
 # Plain decoding is 1 token per verification by definition: not part of tau.
@@ -15,26 +17,26 @@ SPECULATIVE = 'model=~"$model", strategy!="none"'
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def rate(metric, labels="", by="", function="sum"):
+def rate(metric: str, labels: str = "", by: str = "", function: str = "sum") -> str:
     grouping = f" by ({by})" if by else ""
     selector = f"{{{labels}}}" if labels else ""
     return f"{function}{grouping} (rate({metric}{selector}{RATE}))"
 
 
-def quantile(q, metric, by="", labels=""):
+def quantile(q: float, metric: str, by: str = "", labels: str = "") -> str:
     return (f"histogram_quantile({q}, "
             f"{rate(metric + '_bucket', labels, ', '.join(filter(None, ['le', by])))})")
 
 
-def mean(metric, by="", labels=""):
+def mean(metric: str, by: str = "", labels: str = "") -> str:
     return f"{rate(metric + '_sum', labels, by)} / {rate(metric + '_count', labels, by)}"
 
 
-def spec(stem, by="", labels=SPECULATIVE):
+def spec(stem: str, by: str = "", labels: str = SPECULATIVE) -> str:
     return rate(f"espalier_spec_decode_num_{stem}_total", labels, by)
 
 
-def late_share(by):
+def late_share(by: str) -> str:
     lost = rate("espalier_drafter_requests_total", 'outcome=~"late|timeout"', by)
     asked = rate("espalier_drafter_requests_total", 'outcome!="skipped"', by)
     return f"{lost} / {asked}"
@@ -43,15 +45,17 @@ def late_share(by):
 class Panel:
     """One panel; `targets` are (legend, expression) pairs."""
 
-    def __init__(self, title, description, *targets, kind="timeseries",
-                 unit="short", width=8, height=8, stack=False, minimum=0,
-                 maximum=None, decimals=None, steps=None):
+    def __init__(self, title: str, description: str, *targets: tuple[str, str],
+                 kind: str = "timeseries", unit: str = "short", width: int = 8, height: int = 8,
+                 stack: bool = False, minimum: float | None = 0, maximum: float | None = None,
+                 decimals: int | None = None,
+                 steps: list[tuple[float | None, str]] | None = None) -> None:
         self.width, self.height = width, height
-        defaults = {"unit": unit, "min": minimum, "color": {"mode": "palette-classic"},
-                    "custom": {"lineWidth": 2, "fillOpacity": 70 if stack else 8,
-                               "showPoints": "never", "spanNulls": False,
-                               "stacking": {"mode": "normal" if stack else "none",
-                                            "group": "A"}}}
+        defaults: dict[str, Any] = {
+            "unit": unit, "min": minimum, "color": {"mode": "palette-classic"},
+            "custom": {"lineWidth": 2, "fillOpacity": 70 if stack else 8,
+                       "showPoints": "never", "spanNulls": False,
+                       "stacking": {"mode": "normal" if stack else "none", "group": "A"}}}
         if kind != "timeseries":
             del defaults["custom"]
         if maximum is not None:
@@ -79,7 +83,8 @@ class Panel:
                         for i, (legend, expression) in enumerate(targets)]}
 
 
-def stat(title, description, expression, unit="short", decimals=None, steps=None):
+def stat(title: str, description: str, expression: str, unit: str = "short",
+         decimals: int | None = None, steps: list[tuple[float | None, str]] | None = None) -> Panel:
     return Panel(title, description, ("", expression), kind="stat", unit=unit,
                  decimals=decimals, steps=steps, width=3, height=4, minimum=None)
 
@@ -88,7 +93,7 @@ STAGES = ["draft_wait", "merge", "wire", "verify_queue", "prefill",
           "verify_forward", "accept", "compact", "commit", "emit"]
 
 
-def stage_ms():
+def stage_ms() -> str:
     """Seconds of a round by stage: those of the coordinator, and the
     verifier's in place of the coordinator's view of it as a whole."""
     per_stage = rate("espalier_step_stage_seconds_sum",
@@ -292,7 +297,7 @@ ROWS = [
 ]
 
 
-def lay_out(rows):
+def lay_out(rows: Sequence[tuple[str, Sequence[Panel]]]) -> list[dict[str, object]]:
     panels, y = [], 0
     for title, row in rows:
         panels.append({"type": "row", "title": title, "collapsed": False, "panels": [],
@@ -305,8 +310,8 @@ def lay_out(rows):
                                                      "h": panel.height}})
             x += panel.width
         y += row[-1].height
-    for i, panel in enumerate(panels):
-        panel["id"] = i + 1
+    for i, laid in enumerate(panels):
+        laid["id"] = i + 1
     return panels
 
 
@@ -324,7 +329,7 @@ DASHBOARD = {
 }
 
 
-def main():
+def main() -> None:
     default = pathlib.Path(__file__).parent / "dashboards" / "espalier.json"
     output = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
     output.write_text(json.dumps(DASHBOARD, indent=1) + "\n")

@@ -15,6 +15,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 SERVICES = {"espalier-coordinator": "espalier", "espalier-verifier": "verifier",
             "espalier-drafter": "drafter"}
@@ -44,7 +46,7 @@ class Page:
     flags: list
 
 
-def output(*argv):
+def output(*argv: object) -> str:
     """What a program prints, with the names of places in place of this machine's."""
     places = {"XDG_RUNTIME_DIR": "$XDG_RUNTIME_DIR", "ESPALIER_CACHE": "$ESPALIER_CACHE"}
     text = subprocess.run([str(word) for word in argv], check=True, text=True,
@@ -53,7 +55,7 @@ def output(*argv):
                         "$XDG_RUNTIME_DIR/espalier-$UID/")
 
 
-def commands(program):
+def commands(program: str | pathlib.Path) -> list[tuple[Any, Any]]:
     """[(name, summary)] of `espalier help`."""
     found = []
     inside = False
@@ -67,7 +69,7 @@ def commands(program):
     return found
 
 
-def pages_of_commands(program):
+def pages_of_commands(program: str | pathlib.Path) -> dict[str, Any]:
     """name -> page, for every command and every experiment of `espalier lab`."""
     pages = {}
     for name, summary in commands(program):
@@ -83,7 +85,7 @@ def pages_of_commands(program):
     return pages
 
 
-def take_flags(lines):
+def take_flags(lines: list[str]) -> tuple[list[Flag], list[str]]:
     """(flags, the lines that describe none)."""
     flags, others = [], []
     for line in lines:
@@ -96,8 +98,8 @@ def take_flags(lines):
     return flags, others
 
 
-def paragraphs(lines):
-    found = [[]]
+def paragraphs(lines: list[str]) -> list[list[str]]:
+    found: list[list[str]] = [[]]
     for line in lines:
         if line.strip():
             found[-1].append(line)
@@ -106,7 +108,7 @@ def paragraphs(lines):
     return [paragraph for paragraph in found if paragraph]
 
 
-def parse(title, section, summary, text):
+def parse(title: str, section: int, summary: str, text: str) -> Page:
     """The page of what --help printed."""
     flags, others = take_flags(text.splitlines())
     parts = paragraphs(others)
@@ -120,12 +122,12 @@ def parse(title, section, summary, text):
     return Page(title, section, summary, synopsis, parts[:at] + parts[at + 1:], flags)
 
 
-def roff(text):
+def roff(text: str) -> str:
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return "\\&" + text if text.startswith((".", "'")) else text
 
 
-def man_page(page, version, others):
+def man_page(page: Any, version: str, others: Sequence[tuple[str, int]]) -> str:
     """The page in man(7)'s macros. `others`: what SEE ALSO names."""
     name = page.title.replace(" ", "-")
     lines = [f'.TH {roff(name.upper())} {page.section} "" "espalier {version}" "Espalier"',
@@ -177,7 +179,7 @@ complete -o default -F _@FUNCTION@ @PROGRAM@
 """
 
 
-def completion_case(pattern, page, following=()):
+def completion_case(pattern: str, page: Any, following: Sequence[str] = ()) -> str:
     """The variables of the function above for one command."""
     valued = [flag.name for flag in page.flags if flag.value]
     files = [flag.name for flag in page.flags if PATHS.search(flag.value)]
@@ -186,7 +188,7 @@ def completion_case(pattern, page, following=()):
             f'    files="{" ".join(files)}"\n    next="{" ".join(following)}"\n    ;;')
 
 
-def completion(program, pages):
+def completion(program: str, pages: dict[str, Page]) -> str:
     """`pages`: command -> page; a program without commands has one, "*"."""
     first_words = sorted({name.split()[0] for name in pages if name != "*"})
     long_names = [name for name in pages if " " in name]
@@ -207,7 +209,7 @@ def completion(program, pages):
     return text
 
 
-def overview(program, pages):
+def overview(program: str | pathlib.Path, pages: dict[str, Page]) -> Page:
     """The page of `espalier help`: the commands as its options."""
     flags = [Flag(name, "", page.summary) for name, page in pages.items()]
     end = output(program, "help").split("\n\n")[-1].splitlines()
@@ -216,7 +218,8 @@ def overview(program, pages):
                 [end, ["Each command has a page, such as espalier-generate(1)."]], flags)
 
 
-def write_man(folder, page, version, others):
+def write_man(folder: pathlib.Path, page: Any, version: str,
+              others: Sequence[tuple[str, int]]) -> None:
     target = folder / f"man/man{page.section}"
     target.mkdir(parents=True, exist_ok=True)
     path = target / f"{page.title.replace(' ', '-')}.{page.section}.gz"
@@ -224,13 +227,13 @@ def write_man(folder, page, version, others):
     path.write_bytes(gzip.compress(man_page(page, version, others).encode(), 9, mtime=0))
 
 
-def write_completion(folder, program, pages):
+def write_completion(folder: pathlib.Path, program: str, pages: dict[str, Page]) -> None:
     target = folder / "bash-completion/completions"
     target.mkdir(parents=True, exist_ok=True)
     (target / program).write_text(completion(program, pages))
 
 
-def main():
+def main() -> None:
     bin_folder, out = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
     shutil.rmtree(out, ignore_errors=True)
     command = bin_folder / "espalier"

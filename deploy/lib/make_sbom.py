@@ -16,6 +16,8 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
+from typing import Any
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 # What the programs contain of the downloads: the name in versions.env, the package,
@@ -25,16 +27,16 @@ COMPILED_IN = [("XGRAMMAR", "xgrammar", "Apache-2.0"),
 HEADER_ONLY = ["libboost-dev", "nlohmann-json3-dev"]
 
 
-def output(*argv):
+def output(*argv: str) -> str:
     return subprocess.run(argv, check=True, text=True, capture_output=True).stdout
 
 
-def pins():
+def pins() -> dict[str, Any]:
     text = (REPO / "deploy/versions.env").read_text()
     return dict(re.findall(r"^ESPALIER_(\w+)=(\S+)$", text, re.MULTILINE))
 
 
-def pinned(key, name, licence):
+def pinned(key: str, name: str, licence: str) -> dict[str, Any]:
     values = pins()
     version = values[f"{key}_VERSION"]
     return {"type": "library", "name": name, "version": version,
@@ -44,17 +46,19 @@ def pinned(key, name, licence):
             "properties": [{"name": "espalier:linkage", "value": "compiled in"}]}
 
 
-def debian(package, linkage):
+def debian(package: str, linkage: str) -> dict[str, Any]:
     name, version, architecture = output(
         "dpkg-query", "-W", "-f", "${Package} ${Version} ${Architecture}", package).split()
     distribution = pathlib.Path("/etc/os-release").read_text()
-    vendor = re.search(r"^ID=(\S+)$", distribution, re.MULTILINE)[1]
+    found = re.search(r"^ID=(\S+)$", distribution, re.MULTILINE)
+    assert found
+    vendor = found[1]
     purl = f"pkg:deb/{vendor}/{name}@{version}?arch={architecture}"
     return {"type": "library", "name": name, "version": version, "bom-ref": purl, "purl": purl,
             "properties": [{"name": "espalier:linkage", "value": linkage}]}
 
 
-def packages_of(programs):
+def packages_of(programs: Iterable[str]) -> list[str]:
     """Packages of the shared libraries that the programs load, sorted."""
     libraries = set()
     for program in programs:
@@ -72,7 +76,7 @@ def packages_of(programs):
     return sorted(found)
 
 
-def main():
+def main() -> None:
     version, programs = sys.argv[1], sys.argv[2:]
     components = [pinned(*entry) for entry in COMPILED_IN]
     components += [debian(package, "compiled in") for package in HEADER_ONLY]

@@ -12,6 +12,7 @@ model=$cache/models/smollm2-135m-instruct
 converted_model=$model-bf16
 clients=$cache/clients
 envoy=$cache/envoy
+mypy=$cache/mypy
 further_clients=$cache/clients-langchain
 logs=$cache/logs
 bin=${ESPALIER_BIN:-$repo/build/release/bin}

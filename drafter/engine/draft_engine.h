@@ -69,7 +69,7 @@ class DraftEngine final : public DraftEndpoint {
     absl::Time deadline;
     OnPartial on_partial;
     Done<Proposal> done;
-    // What became of the features that the request says are stored; see
+    // Say what became of the features that the request says are stored; see
     // Proposal.
     bool lacks_features = false, ring_unreadable = false;
     std::vector<absl::Duration> level_times = {};  // see Proposal

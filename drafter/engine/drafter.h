@@ -18,7 +18,8 @@
 
 namespace espalier::drafter {
 
-// What a drafter may see of a sequence. Valid for the duration of the call.
+// Holds what a drafter may see of a sequence. Valid for the duration of the
+// call.
 struct SequenceView {
   SequenceId id;
   // All committed tokens, prompt included, at least one; the last is the root.
@@ -43,7 +44,7 @@ struct SequenceView {
   // Tells that a level of a tree is done, so that levels are timed. Null: not
   // wanted.
   std::function<void()> level_done = nullptr;
-  // What is computed for the text may serve other sequences of the same salt.
+  // Results for the text may serve other sequences of the same salt.
   absl::string_view cache_salt = {};
   // Rows that the target computed since the last call, if ranks() wants them;
   // some may be missing, or have been there before. Null: none.

@@ -7,7 +7,7 @@
 
 namespace espalier::drafter {
 
-// What one drafter counts. The registry that made them must outlive them.
+// Holds what one drafter counts. The registry that made them must outlive them.
 struct DrafterMetrics {
   prometheus::Histogram& compute_seconds;  // one observation per Draft call
   prometheus::Counter& proposed_nodes;     // roots excluded

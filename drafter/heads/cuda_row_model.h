@@ -23,8 +23,8 @@
 
 namespace espalier::drafter {
 
-// What a draft network on a device consists of, beside what is special about
-// it. bfloat16.
+// Holds what a draft network on a device consists of, beside what is special
+// about it. bfloat16.
 struct CudaNetwork {
   std::shared_ptr<cuda::ComputeDevice> device;  // outlives what follows
   ModelConfig config = {};                      // of its layers

@@ -14,8 +14,8 @@
 
 namespace espalier::drafter {
 
-// What a draft head takes from its target: sizes, and the embedding and output
-// rows that its own file leaves out.
+// Holds what a draft head takes from its target: sizes, and the embedding and
+// output rows that its own file leaves out.
 struct HeadTarget {
   ModelConfig config;
   WeightFiles files;

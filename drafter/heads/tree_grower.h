@@ -55,8 +55,8 @@ class TreeGrower {
     DynamicTree::Shape tree;
     SampledShape sampled;               // for requests that sample
     std::optional<double> noise_scale;  // none: learned
-    // Whether to draft after a lookahead. A head then uses its own states in
-    // place of the target's, so such trees are worse than those of the round
+    // Is true if it drafts after a lookahead. A head then uses its own states
+    // in place of the target's, so such trees are worse than those of the round
     // itself.
     bool supports_lookahead = false;
   };

@@ -13,9 +13,9 @@
 
 namespace espalier::drafter {
 
-// What a drafter keeps across the requests of a tenant, by cache salt. Tenants
-// share nothing: each has a State of its own, which it alone fills. If there
-// are too many, the one that was used least recently loses its State as a
+// Holds what a drafter keeps across the requests of a tenant, by cache salt.
+// Tenants share nothing: each has a State of its own, which it alone fills. If
+// there are too many, the one that was used least recently loses its State as a
 // whole, so what a tenant can observe depends on how many others are there, and
 // not on their texts. One thread.
 template <typename State>

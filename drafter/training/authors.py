@@ -21,7 +21,7 @@ class Limits:
 class LoopDetector:
     """Counts n-grams while a text grows."""
 
-    def __init__(self, ngram: int, repeats: int):
+    def __init__(self, ngram: int, repeats: int) -> None:
         self._ngram, self._repeats = ngram, repeats
         self._counts: Counter[tuple[int, ...]] = Counter()
 
@@ -42,8 +42,10 @@ class AnswerAuthor:
     takes the token drawn after `pending` and says whether the text goes on.
     """
 
-    def __init__(self, name: str, prompt: list[int], temperature: float,
-                 seed: int, answer_limit: int, ends: frozenset[int]):
+    rng: random.Random  # of authors whose tokens are drawn
+
+    def __init__(self, name: str, prompt: list[int], temperature: float, seed: int,
+                 answer_limit: int, ends: frozenset[int]) -> None:
         self.name, self.seed, self.ends = name, seed, ends
         self.temperature = self.answer_temperature = temperature
         self.min_p = 0.0
@@ -70,6 +72,7 @@ class AnswerAuthor:
         return self._goes_on()
 
     def _goes_on(self) -> bool:
+        assert self.answer_at is not None
         length = len(self.ids) - self.answer_at
         if length > 0 and self.ids[-1] in self.ends:
             self.ending = "end"
@@ -86,8 +89,8 @@ class AnswerAuthor:
 class SelfAuthor(AnswerAuthor):
     """Invents the question after a stem, then the answer."""
 
-    def __init__(self, number: int, seed: int, domain: str, stem: list[int],
-                 temperature: float, chat: ChatFormat, limits: Limits):
+    def __init__(self, number: int, seed: int, domain: str, stem: list[int], temperature: float,
+                 chat: ChatFormat, limits: Limits) -> None:
         super().__init__(str(number), chat.prefix + stem, temperature, seed,
                          limits.answer, chat.ends)
         self.rng = random.Random(f"draws/{seed}/{number}")

@@ -1,6 +1,6 @@
 """Many texts at once: a slot that finishes its text takes the next one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,8 +49,8 @@ def draw_coupled(logits: Tensor, authors: list[AnswerAuthor]) -> list[int]:
 
 
 class BatchWriter:
-    def __init__(self, target: Target, taps: tuple[int, ...], slots: int,
-                 capacity: int, prefix: list[int] = ()):
+    def __init__(self, target: Target, taps: tuple[int, ...], slots: int, capacity: int,
+                 prefix: Sequence[int] = ()) -> None:
         """Every text must begin with `prefix` and fit into `capacity` tokens."""
         self._target, self._taps = target, taps
         self._cache = target.new_cache(slots, capacity)
@@ -104,14 +104,14 @@ class BatchWriter:
         self._states[rows, positions] = states.bfloat16()
         logits = self._target.logits(states[live, -1]).float()
         self._best[live, positions[live]] = logits.max(-1).indices.int()
-        drawn = pick(logits, [self._authors[s] for s in live])
-        for slot, token in zip(live, drawn):
-            if not self._authors[slot].advance(token):
-                yield self._finish(slot)
+        writing = [author for author in self._authors if author]
+        drawn = pick(logits, writing)
+        for slot, author, token in zip(live, writing, drawn):
+            if not author.advance(token):
+                yield self._finish(slot, author)
                 self._admit(slot, authors)
 
-    def _finish(self, slot: int) -> WrittenText:
-        author = self._authors[slot]
+    def _finish(self, slot: int, author: AnswerAuthor) -> WrittenText:
         length = len(author.ids)
         return WrittenText(author, torch.tensor(author.ids, dtype=torch.int32),
                            self._best[slot, :length].cpu().clone(),

@@ -38,7 +38,7 @@ class Batch:
 class BatchReader:
     """Reads texts; where a corpus has no states, the target makes them."""
 
-    def __init__(self, corpus: Corpus, target: Target):
+    def __init__(self, corpus: Corpus, target: Target) -> None:
         self._corpus, self._target = corpus, target
 
     def read(self, texts: list[Text]) -> Batch:
@@ -71,7 +71,7 @@ def split_texts(corpus: Corpus, keep: dict[str, float], held_out: float
         return random.Random(f"keep/{text.record['number']}").random() < share
 
     texts = [t for t in corpus.texts if kept(t)]
-    sides = ([], [])
+    sides: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
     for text in sorted(texts, key=lambda t: t.record["number"]):
         sides[text.is_held_out(held_out)].append(text)
     if not all(sides):

@@ -33,7 +33,7 @@ class BlockShape:
 class BlockAttention(Projections):
     """q, k, v, o with a norm per head on queries and keys."""
 
-    def __init__(self, shape: BlockShape):
+    def __init__(self, shape: BlockShape) -> None:
         super().__init__(shape.hidden, shape.hidden, shape.heads,
                          shape.kv_heads, shape.head_dim, shape.compute)
         self.shape = shape
@@ -96,7 +96,7 @@ class BlockAttention(Projections):
 
 
 class BlockLayer(nn.Module):
-    def __init__(self, shape: BlockShape):
+    def __init__(self, shape: BlockShape) -> None:
         super().__init__()
         self.input_layernorm = RmsNorm(shape.hidden, shape.eps)
         self.self_attn = BlockAttention(shape)
@@ -109,7 +109,7 @@ class BlockLayer(nn.Module):
 
 
 class BlockDrafter(nn.Module):
-    def __init__(self, shape: BlockShape):
+    def __init__(self, shape: BlockShape) -> None:
         super().__init__()
         self.shape = shape
         self.fc = Linear(shape.taps * shape.hidden, shape.hidden, shape.compute)

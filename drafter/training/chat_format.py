@@ -21,7 +21,7 @@ class ChatFormat:
 
 
 class ChatTokenizer:
-    def __init__(self, folder: str):
+    def __init__(self, folder: str) -> None:
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
         self.format = self._open_template(_end_tokens(folder))
 

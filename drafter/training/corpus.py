@@ -50,8 +50,8 @@ def write_json(path: pathlib.Path, value: dict) -> None:
 class CorpusWriter:
     """Appends texts; what is not yet in a shard is lost with the process."""
 
-    def __init__(self, folder: str, about: dict, worker: int,
-                 shard_tokens: int = 50_000, keep_states: bool = True):
+    def __init__(self, folder: str, about: dict, worker: int, shard_tokens: int = 50_000,
+                 keep_states: bool = True) -> None:
         self._folder = pathlib.Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._about(about | {"has_states": keep_states})
@@ -104,7 +104,7 @@ class CorpusWriter:
 
 
 class Corpus:
-    def __init__(self, folder: str):
+    def __init__(self, folder: str) -> None:
         """Raises FileNotFoundError if there is none."""
         self.folder = pathlib.Path(folder)
         self.about = json.loads((self.folder / "corpus.json").read_text())

@@ -41,7 +41,9 @@ def _compiled(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor
     batch, heads, d = q.shape
     kv_heads, capacity = keys.shape[1:3]
     q, out = q.float().contiguous(), torch.empty(batch, heads * d)
-    _library(d).DecodeAttention(
+    library = _library(d)
+    assert library
+    library.DecodeAttention(
         *(ctypes.c_void_p(x.data_ptr()) for x in (q, keys, values, lengths, out)),
         *(ctypes.c_int64(n) for n in (batch, kv_heads, heads // kv_heads,
                                       capacity)))

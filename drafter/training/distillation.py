@@ -8,6 +8,7 @@ no [rows, vocabulary] tensor is kept for the backward pass.
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from typing import Any
 
 _ROWS = {"cpu": 128, "cuda": 8192}
 
@@ -28,7 +29,7 @@ class SoftCrossEntropy(torch.autograd.Function):
     mean cross-entropy to teacher[index], best draft id of each row [N]."""
 
     @staticmethod
-    def forward(ctx, hidden: Tensor, rows: Tensor, teacher: Tensor,
+    def forward(ctx: Any, hidden: Tensor, rows: Tensor, teacher: Tensor,
                 index: Tensor) -> tuple[Tensor, Tensor]:
         count = len(hidden)
         gradient = torch.empty_like(hidden, dtype=torch.float32)
@@ -49,7 +50,7 @@ class SoftCrossEntropy(torch.autograd.Function):
         return (loss / max(count, 1)).float(), best
 
     @staticmethod
-    def backward(ctx, d_loss: Tensor, _) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, d_loss: Tensor, _: Any) -> tuple[Tensor, None, None, None]:
         return ctx.saved_tensors[0] * d_loss, None, None, None
 
 

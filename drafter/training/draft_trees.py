@@ -63,7 +63,7 @@ def rank(scores: Tensor, taken: Tensor, depth: Tensor, nodes: int) -> Drafts:
 class EagleDrafting:
     """EAGLE-2 trees: a beam, whose every candidate is a node."""
 
-    def __init__(self, head: EagleHead, vocabulary: Vocabulary, text: Situation):
+    def __init__(self, head: EagleHead, vocabulary: Vocabulary, text: Situation) -> None:
         self._head, self._vocabulary, self._text = head, vocabulary, text
         self._extend()
 
@@ -148,8 +148,8 @@ def attend_path(q: Tensor, keys: Tensor, values: Tensor, visible: Tensor,
 class BlockDrafting:
     """DDTree: the best prefixes under the block's marginals."""
 
-    def __init__(self, drafter: BlockDrafter, mask_embedding: Tensor,
-                 vocabulary: Vocabulary, text: Situation):
+    def __init__(self, drafter: BlockDrafter, mask_embedding: Tensor, vocabulary: Vocabulary,
+                 text: Situation) -> None:
         self._vocabulary, self._text = vocabulary, text
         anchors = vocabulary.embeddings[text.ids[text.roots]]
         output = drafter(anchors[None], mask_embedding,
@@ -184,7 +184,7 @@ def best_prefixes(scores: list[list[float]], nodes: int
     scores[d] falls with the rank; a prefix is its ranks. Equal scores go by the
     ranks, so that a parent precedes its children.
     """
-    heap = [(-scores[0][0], (0,))]
+    heap: list[tuple[float, tuple[int, ...]]] = [(-scores[0][0], (0,))]
     out: list[tuple[int, ...]] = []
     while heap and len(out) < nodes:
         cost, ranks = heapq.heappop(heap)

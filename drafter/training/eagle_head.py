@@ -42,7 +42,7 @@ class EagleShape:
 
 
 class EagleLayer(nn.Module):
-    def __init__(self, shape: EagleShape):
+    def __init__(self, shape: EagleShape) -> None:
         super().__init__()
         width = shape.hidden if shape.is_eagle1 else 2 * shape.hidden
         self.self_attn = Projections(width, shape.hidden, shape.heads,
@@ -56,7 +56,7 @@ class EagleLayer(nn.Module):
 
 
 class EagleHead(nn.Module):
-    def __init__(self, shape: EagleShape):
+    def __init__(self, shape: EagleShape) -> None:
         super().__init__()
         self.shape = shape
         hidden, compute = shape.hidden, shape.compute

@@ -61,12 +61,12 @@ def write_texts(target: Target, tokenizer: ChatTokenizer, folder: str,
     authors = [AnswerAuthor(p.name, p.ids, t, 1000 + i, answer_limit,
                             tokenizer.format.ends)
                for t in temperatures for i, p in enumerate(prompts)]
-    wanted = {(prompt_hash(torch.tensor(list(a.prompt)), a.answer_at),
+    wanted = {(prompt_hash(torch.tensor(list(a.prompt)), len(a.prompt)),
                a.temperature, a.seed): a for a in authors}
     done = {_key(t) for t in Corpus(folder).texts}
     missing = [a for key, a in wanted.items() if key not in done]
     if missing:
-        capacity = max(a.answer_at for a in missing) + answer_limit + 1
+        capacity = max(len(a.prompt) for a in missing) + answer_limit + 1
         writer = BatchWriter(target, taps, min(_SLOTS, len(missing)), capacity)
         for text in writer.write(iter(missing), draw_coupled):
             out.add(text)

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 
 class Linear(nn.Module):
-    def __init__(self, inputs: int, outputs: int, compute: torch.dtype,
-                 bias: bool = False):
+    def __init__(self, inputs: int, outputs: int, compute: torch.dtype, bias: bool = False) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
         nn.init.normal_(self.weight, std=0.02)
@@ -24,7 +23,7 @@ class Linear(nn.Module):
 
 
 class RmsNorm(nn.Module):
-    def __init__(self, width: int, eps: float):
+    def __init__(self, width: int, eps: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
         self.eps = eps
@@ -36,7 +35,7 @@ class RmsNorm(nn.Module):
 class Mlp(nn.Module):
     """SwiGLU, with the checkpoint's names."""
 
-    def __init__(self, hidden: int, intermediate: int, compute: torch.dtype):
+    def __init__(self, hidden: int, intermediate: int, compute: torch.dtype) -> None:
         super().__init__()
         self.gate_proj = Linear(hidden, intermediate, compute)
         self.up_proj = Linear(hidden, intermediate, compute)
@@ -49,8 +48,8 @@ class Mlp(nn.Module):
 class Projections(nn.Module):
     """q, k, v and o of an attention, with the checkpoint's names."""
 
-    def __init__(self, inputs: int, hidden: int, heads: int, kv_heads: int,
-                 head_dim: int, compute: torch.dtype):
+    def __init__(self, inputs: int, hidden: int, heads: int, kv_heads: int, head_dim: int,
+                 compute: torch.dtype) -> None:
         super().__init__()
         self.head_dim = head_dim
         self.q_proj = Linear(inputs, heads * head_dim, compute)

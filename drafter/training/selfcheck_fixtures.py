@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import tokenizers
 import torch
@@ -44,7 +46,10 @@ def make_model(folder: str, kind: str) -> torch.nn.Module:
     return model
 
 
-def quietly(function, *args, **kwargs):
+T = TypeVar("T")
+
+
+def quietly(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     with contextlib.redirect_stdout(io.StringIO()):
         return function(*args, **kwargs)
 

@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 import unittest
+from typing import Any
 
 import torch
 
@@ -21,7 +22,7 @@ from target_model import Target
 from token_sampling import draw
 
 
-def attend_one(q, keys, values):
+def attend_one(q: Any, keys: Any, values: Any) -> Any:
     """One row: q [heads, d]; keys and values: lists of [kv_heads, d]."""
     group = q.shape[0] // keys[0].shape[0]
     out = []
@@ -117,7 +118,7 @@ class SamplingTest(unittest.TestCase):
 class HeadTest(unittest.TestCase):
     """The training-time test against what a chain of drafts computes."""
 
-    def naive(self, head, embeddings, states, row, steps):
+    def naive(self, head: Any, embeddings: Any, states: Any, row: Any, steps: Any) -> list[Any]:
         """Outputs of steps 0.. for one row, one row and key at a time."""
         positions = torch.arange(len(embeddings) + steps)
         feature, keys, values, outputs = None, [], [], []
@@ -175,7 +176,7 @@ class HeadTest(unittest.TestCase):
             head = eagle_head(mode)
             steps = list(head.unroll(table[ids][None], states, 3))
 
-            def oracle(logits, depth):
+            def oracle(logits: Any, depth: int) -> Any:
                 want = head.readout(steps[depth - 1][0, text.roots - 1])
                 torch.testing.assert_close(logits[:, 0], want @ table.T,
                                            rtol=1e-3, atol=1e-3)
@@ -187,14 +188,14 @@ class HeadTest(unittest.TestCase):
 
 
 class BlockTest(unittest.TestCase):
-    def naive(self, drafter, anchor, mask, taps, at):
+    def naive(self, drafter: Any, anchor: Any, mask: Any, taps: Any, at: Any) -> Any:
         """One block over its own context only."""
         shape = drafter.shape
         x = torch.cat((anchor[None], mask.expand(shape.block - 1, -1)))
         context = drafter.hidden_norm(drafter.fc(taps[:at].flatten(-2)))
         positions = torch.arange(at + shape.block)
 
-        def turned(x, norm, where):
+        def turned(x: Any, norm: Any, where: Any) -> Any:
             cos, sin = rotary(where, shape.head_dim, shape.rope_theta)
             return rotate(norm(x), cos, sin)
 

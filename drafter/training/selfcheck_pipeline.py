@@ -3,6 +3,7 @@
 import json
 import pathlib
 import tempfile
+import types
 import unittest
 
 import torch
@@ -24,6 +25,10 @@ from target_model import Target
 
 class PipelineTest(unittest.TestCase):
     """generate -> train -> export -> evaluate, as from the command line."""
+    model: str
+    corpus: str
+    at: pathlib.Path
+    root: tempfile.TemporaryDirectory[str]
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -46,7 +51,7 @@ class PipelineTest(unittest.TestCase):
             "--question-limit", "8", "--answer-limit", "24", "--threads", "1",
             "--taps", ",".join(map(str, TAPS)), *flags])
 
-    def train(self, trainer, out: str, *flags: str, until: int | None = None,
+    def train(self, trainer: types.ModuleType, out: str, *flags: str, until: int | None = None,
               corpus: str = "corpus") -> list[dict]:
         quietly(trainer.main, [
             self.model, str(self.at / corpus), str(self.at / out), "--epochs",
@@ -71,7 +76,7 @@ class PipelineTest(unittest.TestCase):
         held = [r["held_out_loss"] for r in log if "held_out_loss" in r]
         self.assertLess(sum(held[-1]), sum(held[0]))
 
-    def check_resumes(self, trainer, out: str, *flags: str) -> None:
+    def check_resumes(self, trainer: types.ModuleType, out: str, *flags: str) -> None:
         """Stopped twice, once in the middle of an epoch, it ends alike."""
         self.train(trainer, out + "-again", *flags, until=5)
         self.train(trainer, out + "-again", *flags, until=12)

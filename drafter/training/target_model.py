@@ -69,8 +69,8 @@ class TargetConfig:
 class KvCache:
     """Keys and values of `slots` texts, per layer [slots, kv_heads, T, d]."""
 
-    def __init__(self, config: TargetConfig, slots: int, capacity: int,
-                 dtype: torch.dtype, device: torch.device):
+    def __init__(self, config: TargetConfig, slots: int, capacity: int, dtype: torch.dtype,
+                 device: torch.device) -> None:
         shape = (slots, config.kv_heads, capacity, config.head_dim)
         self.keys, self.values = (
             [torch.zeros(shape, dtype=dtype, device=device)
@@ -86,7 +86,7 @@ class KvCache:
 
 class Target:
     def __init__(self, folder: str, dtype: torch.dtype = torch.bfloat16,
-                 device: str = "cpu"):
+                 device: str = "cpu") -> None:
         self.config = TargetConfig.read(folder)
         self.dtype, self.device = dtype, torch.device(device)
         weights: dict[str, Tensor] = {}

@@ -52,7 +52,7 @@ def mask_token(args: argparse.Namespace) -> int:
     chat, special = tokenizer.format, tokenizer.special_tokens()
     used = {*chat.prefix, *chat.turn, *chat.ends}
     unused = {n: t for n, t in special.items() if t not in used}
-    name = args.mask_token or max(unused, key=unused.get, default=None)
+    name = args.mask_token or max(unused, key=unused.__getitem__, default=None)
     if name not in unused:
         raise SystemExit(f"--mask-token: {name} is not an unused special token"
                          f" ({', '.join(unused)})")
@@ -70,8 +70,8 @@ def random_anchors(lengths: Tensor, first: Tensor, count: int, seed: int
 
 
 class BlockObjective:
-    def __init__(self, drafter: BlockDrafter, bench: Workbench,
-                 args: argparse.Namespace, mask: int):
+    def __init__(self, drafter: BlockDrafter, bench: Workbench, args: argparse.Namespace,
+                 mask: int) -> None:
         self._drafter, self._bench, self._args = drafter, bench, args
         self._mask = bench.target.embeddings[mask]
 

@@ -64,8 +64,7 @@ def predicted_rows(batch: Batch, step: int, first: Tensor
 
 
 class EagleObjective:
-    def __init__(self, head: EagleHead, bench: Workbench,
-                 args: argparse.Namespace):
+    def __init__(self, head: EagleHead, bench: Workbench, args: argparse.Namespace) -> None:
         self._head, self._bench, self._args = head, bench, args
 
     def loss(self, texts: list[Text], step: int) -> tuple[Tensor, int]:

@@ -51,9 +51,8 @@ def give_back_memory() -> None:
 
 
 class Trainer:
-    def __init__(self, model: nn.Module, folder: str, recipe: Recipe,
-                 rhythm: Rhythm, loss: Loss, evaluate: Evaluate,
-                 start_from: str | None = None):
+    def __init__(self, model: nn.Module, folder: str, recipe: Recipe, rhythm: Rhythm, loss: Loss,
+                 evaluate: Evaluate, start_from: str | None = None) -> None:
         """Goes on from the checkpoint in `folder`, if there is one; else begins
         with the weights of the checkpoint `start_from`, if that is given.
 

@@ -8,6 +8,8 @@ Compares the document with the table, or writes the graph into the document.
 
 import pathlib
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import include_arrows
 
@@ -24,14 +26,14 @@ WHOLES = {"coordinator/coordinator_main": "coordinator",
              if row.startswith("coordinator/cli/")}}
 
 
-def drawn(row):
+def drawn(row: str) -> str:
     return WHOLES.get(row, row)
 
 
-def arrows():
+def arrows() -> dict[str, Any]:
     """Row -> the rows that it lists; a folder without a row stands for its parts."""
     rows = include_arrows.ARROWS
-    graph = {}
+    graph: dict[str, set[str]] = {}
     for row, names in rows.items():
         graph.setdefault(drawn(row), set()).update(
             drawn(other) for name in names for other in rows
@@ -40,7 +42,7 @@ def arrows():
     return graph
 
 
-def reachable(graph, start):
+def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
     found, waiting = set(), list(graph[start])
     while waiting:
         row = waiting.pop()
@@ -50,18 +52,18 @@ def reachable(graph, start):
     return found
 
 
-def reduced(graph):
+def reduced(graph: dict[str, set[str]]) -> dict[str, Any]:
     """The arrows that do not follow from others."""
     return {upper: {lower for lower in lowers
                     if not any(lower in reachable(graph, other) for other in lowers)}
             for upper, lowers in graph.items()}
 
 
-def layer(graph, node):
+def layer(graph: dict[str, set[str]], node: str) -> int:
     return 1 + max((layer(graph, lower) for lower in graph[node]), default=-1)
 
 
-def wrapped(name, others):
+def wrapped(name: str, others: Sequence[str]) -> list[str]:
     lines, line = [], name.ljust(COLUMN)
     for number, other in enumerate(others):
         word = ("-> " if number == 0 else ", ") + other
@@ -72,9 +74,9 @@ def wrapped(name, others):
     return lines + [line.rstrip()]
 
 
-def text():
+def text() -> str:
     graph = reduced(arrows())
-    layers = {}
+    layers: dict[int, dict[tuple[str, ...], list[str]]] = {}
     for row, others in graph.items():  # rows with the same arrows share a line
         layers.setdefault(layer(graph, row), {}).setdefault(tuple(sorted(others)), []).append(row)
     lines = []
@@ -86,7 +88,7 @@ def text():
     return "\n".join(lines) + "\n"
 
 
-def main():
+def main() -> int:
     document = pathlib.Path(sys.argv[1]) / "ARCHITECTURE.md"
     before = document.read_text(encoding="utf-8")
     head, _, rest = before.partition(BEGIN)

@@ -10,6 +10,8 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 LINES = {"README.md": 130, "ARCHITECTURE.md": 300}
 LINES_OF_CHAPTERS = 150
@@ -30,7 +32,7 @@ NAME = re.compile(r"\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+\b|\bk[A-Z]\w+\b|\b[a-z]+
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-def code_spans(text):
+def code_spans(text: str) -> Iterator[Any]:
     """Inline code and fenced blocks, without the indented commands."""
     for fence in re.findall(r"^```\w*\n(.*?)^```", text, re.S | re.M):
         yield fence
@@ -39,18 +41,18 @@ def code_spans(text):
         yield " ".join(span.split())
 
 
-def exists(root, names, path):
+def exists(root: pathlib.Path, names: Sequence[str], path: str) -> bool:
     """A file or folder, also without the ending, also with a member after it."""
     path = path.rstrip("/.")
     return (root / path).exists() or any(name.startswith(path + ".") for name in names)
 
 
-def heading_anchors(text):
+def heading_anchors(text: str) -> Iterator[str]:
     for heading in re.findall(r"^#+ (.*)$", text, re.M):
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def broken_links(path, text):
+def broken_links(path: pathlib.Path, text: str) -> Iterator[str]:
     for link in LINK.findall(text):
         if "://" in link or link.startswith("mailto:"):
             continue
@@ -62,7 +64,8 @@ def broken_links(path, text):
             yield f"link to {link}: no such heading"
 
 
-def unknown_names(root, names, words, text):
+def unknown_names(root: pathlib.Path, names: Sequence[str], words: set[str],
+                  text: str) -> Iterator[str]:
     for span in code_spans(text):
         for path in re.findall(r"[\w./*-]+/[\w./*-]*", span):
             if path.startswith(TOP_FOLDERS) and "*" not in path \
@@ -75,7 +78,7 @@ def unknown_names(root, names, words, text):
                 yield f"no {name} in the code"
 
 
-def missing_options(root):
+def missing_options(root: pathlib.Path) -> Iterator[str]:
     """Fields of configuration files and options of drafters without a line in OPTIONS.md."""
     described = set(re.findall(r"`([a-z_]+)`", (root / OPTIONS).read_text(encoding="utf-8")))
     config = (root / "proto/espalier/v1/config.proto").read_text(encoding="utf-8")
@@ -88,7 +91,7 @@ def missing_options(root):
         yield f"{OPTIONS}: {name} is missing"
 
 
-def main():
+def main() -> int:
     root = pathlib.Path(sys.argv[1])
     names = subprocess.run(["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"],
                            text=True, capture_output=True, check=True).stdout.split("\n")

@@ -8,6 +8,7 @@ included only where its row allows. Run by ctest; the argument is the repository
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 
 # Folder, or file without its ending -> project folders and files that it may
 # include, besides itself. A file belongs to the longest matching row.
@@ -181,7 +182,7 @@ OUTSIDE = {
 INCLUDE = re.compile(r'^\s*#include\s+[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
-def row_of(path):
+def row_of(path: str) -> str | None:
     rows = [row for row in ARROWS
             if path.startswith(row + "/") or path.rsplit(".", 1)[0] == row]
     return max(rows, key=len) if rows else None
@@ -191,7 +192,7 @@ def row_of(path):
 WHOLE = {"common"}
 
 
-def allowed(row, included):
+def allowed(row: str, included: str) -> bool:
     target = row_of(included)
     if target is None or target == row:
         return True
@@ -202,7 +203,7 @@ def allowed(row, included):
                for folder in WHOLE.intersection(ARROWS[row]))
 
 
-def violations(root):
+def violations(root: pathlib.Path) -> Iterator[str]:
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
         row = row_of(name)
@@ -217,9 +218,9 @@ def violations(root):
                     yield f"{name} includes {included}: only for {places}"
 
 
-def unused(root):
+def unused(root: pathlib.Path) -> Iterator[str]:
     """Arrows of the table that no include follows."""
-    used = {row: set() for row in ARROWS}
+    used: dict[str, set[str]] = {row: set() for row in ARROWS}
     for path in root.rglob("*"):
         row = row_of(path.relative_to(root).as_posix())
         if row is not None and path.suffix in {".h", ".cc", ".cu"}:
@@ -231,7 +232,7 @@ def unused(root):
                 yield f"{row} does not include {name}: remove the arrow"
 
 
-def circles():
+def circles() -> Iterator[str]:
     """Rows that reach themselves."""
     below = {row: {other for other in ARROWS if other != row and (
         other in names or any(other.startswith(name + "/") for name in WHOLE & set(names)))}
@@ -247,7 +248,7 @@ def circles():
             yield f"{row} reaches itself"
 
 
-def main():
+def main() -> int:
     root = pathlib.Path(sys.argv[1])
     found = [*violations(root), *unused(root), *circles()]
     print("\n".join(found) or "all includes follow the arrows")

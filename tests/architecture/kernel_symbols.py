@@ -11,18 +11,19 @@ the arguments are `nm` and the objects.
 import re
 import subprocess
 import sys
+from typing import Any
 
 TABLE = re.compile(r"espalier::nn::\w+Kernels\(\)$")
 
 
-def functions(nm, path):
+def functions(nm: str, path: str) -> list[Any]:
     lines = subprocess.run([nm, "-C", "--extern-only", "--defined-only", path],
                            check=True, capture_output=True, text=True).stdout
     symbols = [line.split(maxsplit=2) for line in lines.splitlines()]
     return [name for _, kind, name in symbols if kind in "TW"]
 
 
-def main():
+def main() -> int:
     nm, *objects = sys.argv[1:]
     failed = not objects
     for path in objects:

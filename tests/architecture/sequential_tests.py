@@ -12,7 +12,7 @@ import sys
 STARTS_THREADS = re.compile(r"\b(pthread_create|_ZNSt6thread15_M_start_thread\w*)")
 
 
-def main():
+def main() -> int:
     nm, *programs = sys.argv[1:]
     failed = not programs
     for path in programs:

@@ -8,6 +8,8 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 WORDS = re.compile(
     r"\b(laws?|verdicts?|twins?|fore(?:told|tells?|sees?|seen|sight)|duty|"
@@ -31,7 +33,7 @@ GOES_ON = re.compile(r",$")
 COMMENTED = re.compile(r"(common/|drafter/|tests/|verifier/|coordinator/).*\.(h|cc|cu|py|sh)$")
 
 
-def comments(name, text):
+def comments(name: str, text: str) -> Iterator[tuple[int, str]]:
     """The comments that have lines of their own: (number of the first line, text)."""
     mark = re.compile(r"\s*#(?!!) ?(.*)" if name.endswith((".py", ".sh")) else r"\s*// ?(.*)")
     first, lines = 0, []
@@ -45,7 +47,7 @@ def comments(name, text):
             first, lines = 0, []
 
 
-def problems(name, text):
+def problems(name: str, text: str) -> Iterator[tuple[Any, str] | tuple[int, str]]:
     for number, line in enumerate(text.split("\n"), 1):
         if WORDS.search(ALLOWED.sub("", line)) or PHRASES.search(line):
             yield number, line.strip()
@@ -55,7 +57,7 @@ def problems(name, text):
                 yield number, f"a comment needs a subject and a verb: {comment[:60]}"
 
 
-def main():
+def main() -> int:
     root = pathlib.Path(sys.argv[1])
     names = subprocess.run(["git", "-C", str(root), "ls-files"], text=True,
                            capture_output=True, check=True).stdout.split("\n")

@@ -17,6 +17,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+from typing import Any
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "tests/deploy"))
@@ -28,13 +29,13 @@ PROMPTS = ["First Citizen:\n", "HAMLET:\n", "ROMEO:\n", "Good morrow, cousin.\n"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def processor_seconds(pid):
+def processor_seconds(pid: int) -> float:
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 class Cells(live_cluster.Services):
-    def __init__(self, count, options):
+    def __init__(self, count: int, options: argparse.Namespace) -> None:
         super().__init__()
         self.names = [str(number) for number in range(1, count + 1)]
         model = options.model or CHAR_MODEL
@@ -50,14 +51,14 @@ class Cells(live_cluster.Services):
         for name in self.names:
             self.await_serving(f"coordinator{name}")
 
-    def start_verifier(self, name, model, paced):
+    def start_verifier(self, name: str, model: str | pathlib.Path, paced: bool) -> None:
         path = self.folder / f"cell{name}.textproto"
         path.write_text(f'server {{ listen: "{self.address("verifier" + name)}" }} '
                         f'engine {{ model: "{model}" threads: 1 max_batch_rows: 256 }}')
         program = "paced_verifier" if paced else "espalier-verifier"
         self.start(f"verifier{name}", BIN / program, "--config", path)
 
-    def load(self, mode, options):
+    def load(self, mode: str, options: argparse.Namespace) -> tuple[Any, Any, Any, Any, Any]:
         """One line of the table."""
         prompts = self.folder / "prompts.jsonl"
         prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in PROMPTS))
@@ -81,7 +82,7 @@ class Cells(live_cluster.Services):
                 max(row["first_token_ms"]["p50"] for row in rows),
                 max(row["first_token_ms"]["p99"] for row in rows), 1e6 * used / tokens)
 
-    def tokens(self):
+    def tokens(self) -> float:
         """Emitted since the last call."""
         total = sum(float(line.split()[-1]) for name in self.names
                     for line in self.scrape(f"coordinator{name}").splitlines()
@@ -90,7 +91,7 @@ class Cells(live_cluster.Services):
         return new
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", default="1,2,4")

@@ -19,6 +19,8 @@ import itertools
 import json
 import math
 import random
+from collections.abc import Callable
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Costs:
     nodes: int      # tree nodes per text and pass, root included
     places: int     # texts that run at a time
 
-    def pass_ms(self, rows):
+    def pass_ms(self, rows: float) -> float:
         """Between two measurements linear, beyond the last one in proportion to the last step."""
         points = self.rows_ms
         for (low, low_ms), (high, high_ms) in itertools.pairwise(points):
@@ -54,20 +56,23 @@ class Cell:
 
     CHUNK = 512  # rows of prompts in a pass
 
-    def __init__(self, costs):
-        self.costs, self.running, self.waiting = costs, [], []
-        self.to_compute = {}  # id of text -> tokens whose K/V is missing
+    def __init__(self, costs: Costs) -> None:
+        self.costs = costs
+        self.running: list[Text] = []
+        self.waiting: list[Text] = []
+        self.to_compute: dict[int, float] = {}  # id of text -> tokens whose K/V is missing
         self.up, self.busy, self.generation = True, False, 0
-        self.passes = self.tokens = self.busy_ms = 0
+        self.passes = 0
+        self.tokens = self.busy_ms = 0.0
 
     @property
-    def load(self):
+    def load(self) -> int:
         return len(self.running) + len(self.waiting)
 
-    def take(self, text):
+    def take(self, text: Text) -> None:
         self.waiting.append(text)
 
-    def begin_pass(self):
+    def begin_pass(self) -> float | None:
         """Milliseconds of the next pass; None: there is nothing to do."""
         while self.waiting and len(self.running) < self.costs.places:
             text = self.waiting.pop(0)
@@ -75,8 +80,8 @@ class Cell:
             self.to_compute[id(text)] = text.prompt + text.done
         if not self.running:
             return None
-        room, rows = self.CHUNK, 0
-        self.drafting = []
+        room, rows = float(self.CHUNK), 0.0
+        self.drafting: list[Text] = []
         for text in self.running:
             missing = self.to_compute[id(text)]
             if missing > 0:
@@ -92,7 +97,7 @@ class Cell:
         self.busy_ms += time
         return time
 
-    def end_pass(self, now):
+    def end_pass(self, now: float) -> list[Any]:
         """The texts that have ended."""
         ended = []
         for text in self.drafting:
@@ -109,7 +114,7 @@ class Cell:
             del self.to_compute[id(text)]
         return ended
 
-    def fail(self):
+    def fail(self) -> list[Any]:
         lost = self.running + self.waiting
         self.running, self.waiting, self.to_compute = [], [], {}
         self.up, self.busy = False, False
@@ -118,10 +123,10 @@ class Cell:
 
 
 # Measurements: see the sources. Rows beyond the last point are extrapolated.
-COSTS = {}
+COSTS: dict[str, Costs] = {}
 
 
-def cost(name, **fields):
+def cost(name: str, **fields: Any) -> None:
     COSTS[name] = Costs(**fields)
 
 
@@ -139,18 +144,20 @@ cost("135m-cpu", tau=1, nodes=1, places=8,
 
 
 class Fleet:
-    def __init__(self, options, costs):
+    def __init__(self, options: argparse.Namespace, costs: Costs) -> None:
         self.options, self.costs = options, costs
         self.random = random.Random(options.seed)
         self.cells = [Cell(costs) for _ in range(options.cells)]
-        self.events, self.order = [], itertools.count()
+        self.events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self.order = itertools.count()
         self.now = 0.0  # ms
-        self.finished, self.refused, self.resumed, self.failures = [], 0, 0, 0
+        self.finished: list[tuple[Text, float]] = []
+        self.refused = self.resumed = self.failures = 0
 
-    def at(self, time, action, *arguments):
+    def at(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
         heapq.heappush(self.events, (time, next(self.order), action, arguments))
 
-    def run(self):
+    def run(self) -> None:
         horizon = self.options.seconds * 1e3
         self.at(0, self.arrive)
         if self.options.mtbf_hours > 0:
@@ -160,16 +167,16 @@ class Fleet:
             self.now, _, action, arguments = heapq.heappop(self.events)
             action(*arguments)
 
-    def time_to_failure(self):
+    def time_to_failure(self) -> float:
         return self.now + self.random.expovariate(1 / (self.options.mtbf_hours * 3.6e6))
 
-    def arrive(self):
+    def arrive(self) -> None:
         self.at(self.now + self.random.expovariate(self.options.rate / 1e3), self.arrive)
         length = self.random.expovariate
         self.place(Text(self.now, 1 + int(length(1 / self.options.prompt)),
                         1 + int(length(1 / self.options.output))))
 
-    def place(self, text):
+    def place(self, text: Text) -> None:
         """Two cells are drawn and the emptier one gets the text, as balancers do."""
         draws = [cell for cell in self.random.choices(self.cells, k=2) if cell.up]
         if not draws:
@@ -182,20 +189,20 @@ class Fleet:
         if not best.busy:
             self.next_pass(best)
 
-    def next_pass(self, cell):
+    def next_pass(self, cell: Cell) -> None:
         time = cell.begin_pass()
         cell.busy = time is not None
-        if cell.busy:
+        if time is not None:
             self.at(self.now + time + self.options.round_ms, self.end_pass, cell, cell.generation)
 
-    def end_pass(self, cell, generation):
+    def end_pass(self, cell: Cell, generation: int) -> None:
         if generation != cell.generation:
             return  # it failed meanwhile
         for text in cell.end_pass(self.now):
             self.finished.append((text, self.now))
         self.next_pass(cell)
 
-    def fail(self, cell):
+    def fail(self, cell: Cell) -> None:
         self.failures += 1
         for text in cell.fail():
             text.resumed += 1
@@ -203,19 +210,21 @@ class Fleet:
             self.at(self.now + self.options.notice_ms, self.place, text)
         self.at(self.now + self.options.repair_s * 1e3, self.repair, cell)
 
-    def repair(self, cell):
+    def repair(self, cell: Cell) -> None:
         cell.up = True
         self.at(self.time_to_failure(), self.fail, cell)
 
-    def report(self):
+    def report(self) -> dict[str, Any]:
         seconds = self.options.seconds
 
-        def percentile(values, share):
+        def percentile(values: list[float], share: float) -> float:
             values = sorted(values)
             return values[min(len(values) - 1, int(share * len(values)))] if values else math.nan
-        first = [text.first_token - text.arrived for text, _ in self.finished]
+        first = [text.first_token - text.arrived for text, _ in self.finished
+                 if text.first_token is not None]
         pace = [(end - text.first_token) / max(1, text.done - self.costs.tau)
-                for text, end in self.finished if text.done > self.costs.tau]
+                for text, end in self.finished
+                if text.first_token is not None and text.done > self.costs.tau]
         moved = [text for text, _ in self.finished if text.resumed]
         return {
             "cells": self.options.cells, "requests_per_s": self.options.rate,
@@ -231,7 +240,7 @@ class Fleet:
         }
 
 
-def parse():
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=sorted(COSTS), required=True)
@@ -251,7 +260,7 @@ def parse():
     return parser.parse_args()
 
 
-def capacity(costs, options):
+def capacity(costs: Costs, options: argparse.Namespace) -> float:
     """Requests a second of a cell whose places are all taken, by its costs alone."""
     passes = options.output / costs.tau
     share_of_prompt = options.prompt / (options.prompt + passes * costs.nodes)
@@ -261,7 +270,7 @@ def capacity(costs, options):
     return rows / (costs.pass_ms(rows) + options.round_ms) * 1e3 / work
 
 
-def main():
+def main() -> None:
     options = parse()
     costs = COSTS[options.model]
     if options.rate is None:

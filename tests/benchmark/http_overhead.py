@@ -17,6 +17,7 @@ import pathlib
 import re
 import statistics
 import tempfile
+from typing import Any
 
 import sessions
 
@@ -26,7 +27,8 @@ TEXTS = [f"Write {number} sentences about {thing}." for number in (3, 4, 5, 6)
 PARTS = {"first token, ms": (1, 8 * len(TEXTS), 1), "tokens/s": (STREAMS, 2 * STREAMS, 96)}
 
 
-def load(way, prompts, streams, requests, tokens):
+def load(way: tuple[str, str], prompts: pathlib.Path, streams: int, requests: Any,
+         tokens: int) -> dict[str, Any]:
     """The row of `espalier load`; `way`: its flag and value."""
     row = json.loads(sessions.run(
         "load", "--json", *way, "--prompts", prompts, "--concurrency", streams, "--requests",
@@ -36,19 +38,20 @@ def load(way, prompts, streams, requests, tokens):
     return row
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     options, flags = parser.parse_known_args()
-    seen = {}
+    seen: dict[tuple[str, str], list[float]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         prompts = folder / "prompts.jsonl"
         prompts.write_text("".join(json.dumps({"id": text, "chat": text}) + "\n"
                                    for text in TEXTS))
         with sessions.served(folder, ["--http-listen", "127.0.0.1:0", *flags]) as address:
-            url = re.search(r"OpenAI's API: (http://[^/]+)", (folder / "serve.log").read_text())[1]
-            ways = {"gRPC": ("--address", address), "HTTP": ("--http", url)}
+            url = re.search(r"OpenAI's API: (http://[^/]+)", (folder / "serve.log").read_text())
+            assert url
+            ways = {"gRPC": ("--address", address), "HTTP": ("--http", url[1])}
             for _ in range(options.rounds):
                 for part, shape in PARTS.items():
                     for way, flag in ways.items():

@@ -12,6 +12,8 @@ import argparse
 import os
 import pathlib
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "tests/deploy"))
@@ -32,7 +34,7 @@ PROMPT = "Summarise: " + (REPO / "tests/benchmark/quality.txt").read_text()[:150
 class Counted(live_cluster.Services):
     """A cluster whose links are counted."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.start_service("verifier", f'engine {{ model: "{MODEL}" threads: 1 }}')
         for name, (kind, options) in DRAFTERS.items():
@@ -48,11 +50,12 @@ class Counted(live_cluster.Services):
                                       f"{self.folder}/coordinator.sock")
         self.await_serving("coordinator")
 
-    def carried(self):
+    def carried(self) -> dict[str, list[int]]:
         return {name: list(relay.carried) for name, relay in self.relays.items()}
 
 
-def measure(cluster, stub, pb, drafters, options):
+def measure(cluster: Counted, stub: Any, pb: Any, drafters: Sequence[str],
+            options: argparse.Namespace) -> tuple[int, int, int, dict[str, list[tuple[int, int]]]]:
     """(prompt tokens, tokens, rounds, {link: bytes until the first token, at the end})."""
     request = pb.GenerateRequest(
         prompt=PROMPT, max_tokens=options.max_tokens, temperature=options.temperature, seed=1,
@@ -62,6 +65,7 @@ def measure(cluster, stub, pb, drafters, options):
     for message in stub.Generate(request):
         first = first or cluster.carried()
         summary = message.summary
+    assert first
     after = cluster.carried()
     links = {name: [(first[name][way] - before[name][way], after[name][way] - first[name][way])
                     for way in (0, 1)] for name in before}
@@ -69,7 +73,7 @@ def measure(cluster, stub, pb, drafters, options):
             summary.spec_stats.num_spec_steps, links)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--max-tokens", type=int, default=128)

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "tests/deploy"))
@@ -35,7 +36,7 @@ TURNS = {"plain": ["--no-speculation"], "budgeted": [],
 class Server(live_cluster.Processes):
     """`espalier serve` with the model of `folder` and a drafter."""
 
-    def __init__(self, model, drafter):
+    def __init__(self, model: str | pathlib.Path, drafter: str) -> None:
         super().__init__()
         self.address = f"unix:{self.folder}/serve.sock"
         config = self.folder / "serve.textproto"
@@ -48,11 +49,11 @@ class Server(live_cluster.Processes):
         if serve.poll() is not None:
             sys.exit(self.log("serve"))
 
-    def is_ready(self):
-        check = [live_cluster.BIN / "espalier", "check", self.address]
+    def is_ready(self) -> bool:
+        check = [str(live_cluster.BIN / "espalier"), "check", self.address]
         return subprocess.run(check, capture_output=True, check=False).returncode == 0
 
-    def generate(self, *flags):
+    def generate(self, *flags: str) -> dict[str, Any]:
         done = subprocess.run(
             [live_cluster.BIN / "espalier", "generate", "--json", "--address", self.address,
              "--token-ids", ",".join(map(str, PROMPT)), "--max-tokens", "200", "--ignore-eos",
@@ -60,14 +61,14 @@ class Server(live_cluster.Processes):
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def replay(texts, rate):
+def replay(texts: pathlib.Path, rate: str) -> str:
     values = {"drafter": "comb", "texts": texts, "rates": rate}
     options = "".join(f'options {{ key: "{key}" value: "{value}" }} '
                       for key, value in values.items())
     return f'drafters {{ name: "replay" type: "replay" {options} }}'
 
 
-def main():
+def main() -> None:
     rate = sys.argv[1] if len(sys.argv) > 1 else "0.75"
     with tempfile.TemporaryDirectory() as work:
         model = pathlib.Path(work, "model")

@@ -26,6 +26,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("ESPALIER_BIN", REPO / "build/release/bin"))
@@ -36,7 +38,7 @@ QUESTIONS = ["What is it about?", "Name three terms.", "Who is it for?", "Shorte
              "What is measured?", "What is missing?", "Translate a line.", "Give it a title."]
 
 
-def run(*words):
+def run(*words: object) -> str:
     done = subprocess.run([BIN / "espalier", *map(str, words)], capture_output=True,
                           text=True, check=False)
     if done.returncode:
@@ -45,7 +47,7 @@ def run(*words):
 
 
 @contextlib.contextmanager
-def served(folder, flags):
+def served(folder: pathlib.Path, flags: Sequence[str]) -> Iterator[str]:
     """The address of a server."""
     address = f"unix:{folder}/serve.sock"
     with open(folder / "serve.log", "wb") as log:
@@ -63,7 +65,7 @@ def served(folder, flags):
         server.wait()
 
 
-def load(address, sessions, modes, *flags):
+def load(address: str, sessions: int, modes: str, *flags: object) -> list[Any]:
     """The rows of `espalier load`."""
     out = run("load", "--json", "--address", address, "--concurrency", sessions,
               "--modes", modes, "--temperature", 0, *flags)
@@ -74,15 +76,15 @@ def load(address, sessions, modes, *flags):
     return rows
 
 
-def print_row(label, row):
+def print_row(label: str, row: Any) -> None:
     print(f"{label:<28}{row['mode']:<18}{row['tokens_per_s']:>9.1f} tokens/s   "
           f"tau {row['tau']:.3f}   first token p50 {row['first_token_ms']['p50']:.0f} ms",
           flush=True)
 
 
-def by_sessions(address, modes, requests):
+def by_sessions(address: str, modes: str, requests: int) -> list[Any]:
     """Prints the first table; returns the modes whose tau fell."""
-    taus = {}
+    taus: dict[str, list[float]] = {}
     for sessions in SESSIONS:
         for row in load(address, sessions, modes, "--suite", "chat,math", "--requests",
                         requests, "--max-tokens", 96):
@@ -92,7 +94,7 @@ def by_sessions(address, modes, requests):
             if mode != "budgeted" and min(seen) < (1 - ALLOWED_LOSS) * seen[0]]
 
 
-def shared_prompt(address, modes, folder, requests):
+def shared_prompt(address: str, modes: str, folder: pathlib.Path, requests: int) -> None:
     for name, before in (("alike", ""), ("apart", "Copy {} of a text.\n")):
         prompts = folder / f"{name}.jsonl"
         with open(prompts, "w") as out:
@@ -104,17 +106,17 @@ def shared_prompt(address, modes, folder, requests):
             print_row(f"8 long prompts, {name}", row)
 
 
-def first_token_ms(address, text, salt):
+def first_token_ms(address: str, text: str, salt: str) -> float:
     answer = json.loads(run("generate", "--address", address, "--json", "--chat", text,
                             "--max-tokens", 2, "--cache-salt", salt))
     return answer["timing"]["time_to_first_token_ms"]
 
 
-def beside_a_long_prompt(address, rounds):
+def beside_a_long_prompt(address: str, rounds: int) -> None:
     alone, beside, long = [], [], []
     for i in range(rounds):
         alone.append(first_token_ms(address, "Hello", f"a{i}"))
-        command = [BIN / "espalier", "generate", "--address", address, "--json", "--chat",
+        command = [str(BIN / "espalier"), "generate", "--address", address, "--json", "--chat",
                    LONG_TEXT, "--max-tokens", "2", "--cache-salt", f"l{i}"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as prefilling:
             time.sleep(0.1)  # the prompt's first chunk runs
@@ -131,7 +133,7 @@ def beside_a_long_prompt(address, rounds):
                   f"worst {max(times):7.1f} ms, {len(times)} requests", flush=True)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=12, help="of the third part")

@@ -15,6 +15,8 @@ import json
 import pathlib
 import subprocess
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "deploy"))
 from live_cluster import BIN, Relay, Services  # noqa: E402
@@ -22,7 +24,7 @@ from live_cluster import BIN, Relay, Services  # noqa: E402
 DEFAULT_MODEL = pathlib.Path.home() / ".cache/espalier/models/smollm2-135m-instruct"
 
 
-def flags():
+def flags() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--delay-ms", type=float, default=200)
@@ -33,7 +35,7 @@ def flags():
     return p.parse_args()
 
 
-def start_peers(services, args):
+def start_peers(services: Services, args: argparse.Namespace) -> dict[str, Any]:
     """The verifier and three drafters; their addresses, the slow one last."""
     services.start_service("verifier", f'engine {{ model: "{args.model}" }}')
     services.start_drafter("lookup", "prompt_lookup", {}, args.model)
@@ -47,7 +49,8 @@ def start_peers(services, args):
             "math": relay.address}
 
 
-def start_coordinator(services, verifier, drafters, args):
+def start_coordinator(services: Services, verifier: str, drafters: Mapping[str, str],
+                      args: argparse.Namespace) -> str:
     lines = [f'model: "{args.model}"', f'verifier: "{verifier}"']
     lines += [f'drafters {{ name: "{name}" address: "{address}" }}'
               for name, address in drafters.items()]
@@ -56,7 +59,7 @@ def start_coordinator(services, verifier, drafters, args):
     return services.address("coordinator")
 
 
-def measure(address, args):
+def measure(address: str, args: argparse.Namespace) -> list[Any]:
     """Tokens per second of each suite in one turn."""
     out = subprocess.run(
         [BIN / "espalier", "bench", "--address", address, "--suite", args.suite, "--limit",
@@ -66,7 +69,7 @@ def measure(address, args):
     return [row["tokens_per_s"] for row in rows]
 
 
-def main():
+def main() -> None:
     args = flags()
     peers, with_slow = Services(), Services()
     try:
@@ -75,7 +78,7 @@ def main():
         fast = {name: drafters[name] for name in ("lookup", "chat")}
         modes = {"two drafters": start_coordinator(peers, verifier, fast, args),
                  "and a slow one": start_coordinator(with_slow, verifier, drafters, args)}
-        speeds = {mode: [] for mode in modes}
+        speeds: dict[str, list[float]] = {mode: [] for mode in modes}
         for turn in range(args.turns + 1):  # the first warms up
             for mode, address in modes.items():
                 speed = measure(address, args)

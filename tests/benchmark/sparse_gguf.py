@@ -13,6 +13,8 @@ import json
 import pathlib
 import struct
 import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 ALIGNMENT = 32
 UINT32, FLOAT32, STRING = 4, 6, 8  # types of metadata
@@ -21,11 +23,11 @@ F32, Q4_K, Q5_K, Q6_K = (0, 1, 4), (12, 256, 144), (13, 256, 176), (14, 256, 210
 MATRICES = {"Q4_K": Q4_K, "Q5_K": Q5_K, "Q6_K": Q6_K}
 
 
-def text(value):
+def text(value: str) -> bytes:
     return struct.pack("<Q", len(value)) + value.encode()
 
 
-def metadata(config, architecture):
+def metadata(config: dict[str, Any], architecture: str) -> list[Any]:
     heads = config["num_attention_heads"]
     head_dim = config.get("head_dim", config["hidden_size"] // heads)
     sizes = {
@@ -53,7 +55,8 @@ def metadata(config, architecture):
     return pairs
 
 
-def tensors(config, architecture, matrix):
+def tensors(config: dict[str, Any], architecture: str,
+            matrix: tuple[int, int, int]) -> Iterator[tuple[str, tuple[int, int, int], list[Any]]]:
     """Yields name, type and dimensions, the one of a row's elements first."""
     hidden, ffn = config["hidden_size"], config["intermediate_size"]
     heads = config["num_attention_heads"]
@@ -79,7 +82,7 @@ def tensors(config, architecture, matrix):
         yield "output.weight", Q6_K, [hidden, config["vocab_size"]]
 
 
-def size_of(kind, dims):
+def size_of(kind: tuple[int, int, int], dims: Sequence[int]) -> int:
     _, unit, unit_bytes = kind
     if dims[0] % unit != 0:
         raise ValueError(f"{dims[0]} inputs are no whole blocks of {unit}")
@@ -89,11 +92,11 @@ def size_of(kind, dims):
     return count
 
 
-def aligned(offset):
+def aligned(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
-def write(config, path, matrix=Q4_K):
+def write(config: dict[str, Any], path: pathlib.Path, matrix: tuple[int, int, int] = Q4_K) -> int:
     """Returns the bytes that the file claims to have."""
     architectures = {"LlamaForCausalLM": "llama", "Qwen3ForCausalLM": "qwen3"}
     architecture = architectures[config["architectures"][0]]
@@ -112,7 +115,7 @@ def write(config, path, matrix=Q4_K):
         return file.seek(0, 2)
 
 
-def main():
+def main() -> None:
     if len(sys.argv) not in (3, 4) or sys.argv[3:] and sys.argv[3] not in MATRICES:
         sys.exit(__doc__)
     shape, path = map(pathlib.Path, sys.argv[1:3])

@@ -19,12 +19,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 SUITES = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "suites"
 NAMES = ("chat", "math", "code", "summarise")
 
 
-def prompts():
+Row = tuple[str, float, float, float]  # suite, ms, plain ms, balance_ms
+
+
+def prompts() -> list[tuple[str, str]]:
     """(suite, prompt), one of each suite in turn."""
     lists = []
     for name in NAMES:
@@ -34,7 +38,7 @@ def prompts():
 
 
 class Server:
-    def __init__(self, espalier, folder):
+    def __init__(self, espalier: str, folder: str) -> None:
         self.espalier, self.address = espalier, f"unix:{folder}/serve.sock"
         self.log = open(f"{folder}/log", "w", encoding="utf-8")
         self.process = subprocess.Popen(
@@ -46,7 +50,7 @@ class Server:
                 sys.exit(f"the server ended: see {folder}/log")
             time.sleep(0.1)
 
-    def answer(self, prompt, tokens, temperature, plain):
+    def answer(self, prompt: str, tokens: int, temperature: float, plain: bool) -> dict[str, Any]:
         command = [self.espalier, "generate", "--address", self.address, "--json",
                    "--chat", prompt, "--max-tokens", str(tokens),
                    "--temperature", str(temperature), "--seed", "1"]
@@ -54,18 +58,18 @@ class Server:
                               check=True, capture_output=True, text=True)
         return json.loads(done.stdout)
 
-    def stop(self):
+    def stop(self) -> None:
         self.process.terminate()
         self.process.wait()
         self.log.close()
 
 
-def decode_ms(answer):
+def decode_ms(answer: dict[str, Any]) -> float:
     timing = answer["timing"]
     return timing["total_ms"] - timing["time_to_first_token_ms"]
 
 
-def run_start(args, temperature, turn):
+def run_start(args: argparse.Namespace, temperature: float, turn: int) -> list[Any]:
     """Rows of (suite, ms with speculation, ms of plain decoding, balance_ms)."""
     rows = []
     every = prompts()
@@ -86,13 +90,13 @@ def run_start(args, temperature, turn):
     return [row for row in rows if row[1] > 0]
 
 
-def show(name, rows):
+def show(name: str, rows: list[Row]) -> None:
     fast, plain = sum(r[1] for r in rows), sum(r[2] for r in rows)
     print(f"{name}: {plain / fast:.2f} times as fast as plain; won {plain - fast:.0f} ms, "
           f"by the ledger {sum(r[3] for r in rows):.0f} ms", flush=True)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("espalier")

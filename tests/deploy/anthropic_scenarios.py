@@ -6,6 +6,8 @@ saw. Run by http_test.py in the clients' environment.
 
 import json
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import anthropic
 
@@ -17,21 +19,21 @@ WEATHER = {"name": "weather", "description": "The weather in a city.", "input_sc
     "properties": {"city": {"enum": ["Rome", "Oslo"]}}}}
 
 
-def options(more):
+def options(more: dict[str, Any]) -> dict[str, Any]:
     return {"model": MODEL, "max_tokens": 24, "messages": ASK,
             "extra_body": {"temperature": 0}} | more
 
 
-def say(**more):
+def say(**more: Any) -> Any:
     return CLIENT.messages.create(**options(more))
 
 
-def stream(**more):
+def stream(**more: Any) -> Any:
     with CLIENT.messages.stream(**options(more)) as events:
         return events.get_final_message()
 
 
-def error_of(call):
+def error_of(call: Callable[[], object]) -> dict[str, Any]:
     try:
         call()
     except anthropic.APIStatusError as error:
@@ -40,13 +42,13 @@ def error_of(call):
     return {"status": 200}
 
 
-def seen(message):
+def seen(message: Any) -> dict[str, Any]:
     return {"content": [block.to_dict() for block in message.content],
             "stop_reason": message.stop_reason, "stop_sequence": message.stop_sequence,
             "usage": message.usage.to_dict()}
 
 
-def main():
+def main() -> dict[str, Any]:
     forced = {"tools": [WEATHER], "tool_choice": {"type": "tool", "name": "weather"},
               "max_tokens": 120}
     call = say(**forced)

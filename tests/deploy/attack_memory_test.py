@@ -4,16 +4,19 @@ processes, and each service's peak memory stays near what it had before."""
 
 import re
 import socket
+import subprocess
 import sys
 import threading
 import time
 import unittest
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import http2_attacker
 import live_cluster
 import stubs
 from conformance_test import char_identity
-from live_cluster import get
+from live_cluster import found, get
 from recorded_client import gauges
 
 MIB = 1 << 20
@@ -26,7 +29,7 @@ METHODS = {"coordinator": "/espalier.v1.Inference/Generate",
 ATTACK_S = 5
 
 
-def varint(number):
+def varint(number: int) -> bytes:
     data = bytearray()
     while number >= 128:
         data.append(number & 127 | 128)
@@ -34,7 +37,7 @@ def varint(number):
     return bytes(data + bytes([number]))
 
 
-def empty_fields(message, path):
+def empty_fields(message: Any, path: Sequence[str]) -> bytes:
     """Bytes of a message with 3 million empty entries of the field at `path`."""
     numbers = []
     for name in path:
@@ -48,19 +51,23 @@ def empty_fields(message, path):
     return content
 
 
-def peak_mib(process):
+def peak_mib(process: subprocess.Popen[bytes]) -> float:
     with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
-        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read())[1]) / 1024
+        return int(found(r"VmHWM:\s+(\d+) kB", status.read())[1]) / 1024
 
 
-def resident_mib(process):
+def resident_mib(process: subprocess.Popen[bytes]) -> float:
     with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status.read())[1]) / 1024
+        return int(found(r"VmRSS:\s+(\d+) kB", status.read())[1]) / 1024
 
 
 class AttackMemoryTest(unittest.TestCase):
+    before: dict[str, float]
+    identity: tuple[int, int]
+    cluster: live_cluster.Cluster
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         stubs.make()
         cls.cluster = live_cluster.Cluster()
         cls.addClassCleanup(cls.cluster.close)
@@ -71,13 +78,13 @@ class AttackMemoryTest(unittest.TestCase):
         cls.before = {name: resident_mib(cls.cluster.process(name))
                       for name in cls.cluster.services}
 
-    def setUp(self):
+    def setUp(self) -> None:
         for name in self.cluster.services:
             with open(f"/proc/{self.cluster.process(name).pid}/clear_refs", "w",
                       encoding="ascii") as refs:
                 refs.write("5")  # the peak begins anew
 
-    def tearDown(self):
+    def tearDown(self) -> None:
         self.assertEqual(self.cluster.gone(), {})
         self.assertTrue(self.cluster.generate("To be", "--max-tokens", "20")["text"])
         growth = {name: round(peak_mib(self.cluster.process(name)) - before)
@@ -86,7 +93,7 @@ class AttackMemoryTest(unittest.TestCase):
         for name, mib in growth.items():
             self.assertLess(mib, MOST_GROWTH_MIB, name)
 
-    def channel(self, name, **options):
+    def channel(self, name: str, **options: Any) -> Any:
         import grpc
         channel = grpc.insecure_channel(self.cluster.address(name), options=[
             ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)],
@@ -94,7 +101,7 @@ class AttackMemoryTest(unittest.TestCase):
         self.addCleanup(channel.close)
         return channel
 
-    def codes(self, calls):
+    def codes(self, calls: Iterable[Callable[..., Iterable[Any]]]) -> list[str]:
         """How each of the calls (functions that return an iterator) ended."""
         import grpc
         ended = []
@@ -107,13 +114,13 @@ class AttackMemoryTest(unittest.TestCase):
                 ended.append(error.code().name)
         return ended
 
-    def stream(self, method, requests):
+    def stream(self, method: Any, requests: Iterable[Any]) -> tuple[Any, threading.Event]:
         """A call of `method` that sends requests, numbered if they have no number, and
         then stays open; and an event: all of them are sent."""
         sent, done = threading.Event(), threading.Event()
         self.addCleanup(done.set)
 
-        def messages():
+        def messages() -> Iterator[Any]:
             for number, request in enumerate(requests):
                 request.request_id = request.request_id or number + 1
                 yield request
@@ -121,14 +128,14 @@ class AttackMemoryTest(unittest.TestCase):
             done.wait()
         return method(messages(), timeout=live_cluster.PATIENCE_S), sent
 
-    def hello(self):
+    def hello(self) -> Any:
         from espalier.v1 import drafter_pb2, types_pb2
         size, fingerprint = self.identity
         return drafter_pb2.CoordinatorHello(
             protocol_version=2, epoch=7, model=types_pb2.ModelIdentity(
                 name="stranger", vocab_size=size, tokenizer_fingerprint=fingerprint))
 
-    def update(self, session, tokens):
+    def update(self, session: int, tokens: list[int]) -> Any:
         from espalier.v1 import types_pb2
         return types_pb2.SequenceUpdate(
             key=types_pb2.SessionKey(epoch=7, session_id=session, round=1,
@@ -137,18 +144,18 @@ class AttackMemoryTest(unittest.TestCase):
 
     # ---- HTTP/2 ----
 
-    def attacker(self, name, **options):
+    def attacker(self, name: str, **options: Any) -> http2_attacker.Attacker:
         attacker = http2_attacker.Attacker(self.cluster.address(name), METHODS[name], **options)
         self.addCleanup(attacker.close)
         return attacker
 
-    def closed(self, name, reason):
+    def closed(self, name: str, reason: str) -> int:
         """How many connections of the service were closed for that reason."""
-        found = re.search(rf'espalier_connections_closed_total{{reason="{reason}"}} (\d+)',
+        match = re.search(rf'espalier_connections_closed_total{{reason="{reason}"}} (\d+)',
                           self.cluster.scrape(name))
-        return int(found[1]) if found else 0
+        return int(match[1]) if match else 0
 
-    def test_calls_of_headers_only(self):
+    def test_calls_of_headers_only(self) -> None:
         for name in METHODS:
             for acknowledges in (True, False):
                 with self.subTest(name, acknowledges=acknowledges):
@@ -156,7 +163,7 @@ class AttackMemoryTest(unittest.TestCase):
                     calls = b"".join(attacker.call()[1] for _ in range(170_000))
                     self.assertFalse(attacker.send(calls) and not attacker.wait_closed(30))
 
-    def test_rapid_resets(self):
+    def test_rapid_resets(self) -> None:
         for name in METHODS:
             with self.subTest(name):
                 before = self.closed(name, "resets")
@@ -170,7 +177,7 @@ class AttackMemoryTest(unittest.TestCase):
                 live_cluster.await_true(lambda: self.closed(name, "resets") == before + 1,
                                         "its connection is counted as closed for resets")
 
-    def test_half_messages(self):
+    def test_half_messages(self) -> None:
         for name in METHODS:
             with self.subTest(name):
                 before = self.closed(name, "unfinished_bytes")
@@ -188,7 +195,7 @@ class AttackMemoryTest(unittest.TestCase):
                         self.closed(name, "unfinished_bytes") > before,
                     f"{name} closes a connection")
 
-    def test_memory_is_given_back(self):
+    def test_memory_is_given_back(self) -> None:
         attackers = [self.attacker("coordinator") for _ in range(8)]
         for attacker in attackers:
             attacker.send(b"".join(attacker.call()[1] for _ in range(80)))
@@ -204,10 +211,10 @@ class AttackMemoryTest(unittest.TestCase):
 
     # ---- requests of many fields ----
 
-    def raw(self, method, request):
+    def raw(self, method: str, request: bytes) -> Any:
         return self.channel("coordinator").unary_stream(method)(request, timeout=60)
 
-    def test_messages_of_empty_fields(self):
+    def test_messages_of_empty_fields(self) -> None:
         empty_messages = b"\x0a\0" * (4 * MIB - 16)
         chat = b"\x2a" + varint(len(empty_messages)) + empty_messages
         for request in (chat, b"\xba\x01\0" * (2 * MIB), b"\xfa\x7f\0" * (2 * MIB),
@@ -216,7 +223,7 @@ class AttackMemoryTest(unittest.TestCase):
                 self.codes([lambda r=request: self.raw(METHODS["coordinator"], r)] * 3),
                 ["INVALID_ARGUMENT"] * 3)
 
-    def test_questions_of_empty_fields(self):
+    def test_questions_of_empty_fields(self) -> None:
         """Methods whose requests have no content."""
         channel = self.channel("coordinator")
         for method in ("GetModelInfo", "GetServerInfo", "GetLoad"):
@@ -225,7 +232,7 @@ class AttackMemoryTest(unittest.TestCase):
                 self.codes([lambda c=call: iter([c(b"\xfa\x7f\0" * (2 * MIB), timeout=60)])] * 3),
                 ["INVALID_ARGUMENT"] * 3)
 
-    def test_peers_messages_of_empty_fields(self):
+    def test_peers_messages_of_empty_fields(self) -> None:
         """After the hello: empty words that are not to be said, segments of a ring, and
         unknown fields. Each message would occupy a hundred MiB and more."""
         from espalier.v1 import drafter_pb2, verifier_pb2
@@ -239,28 +246,28 @@ class AttackMemoryTest(unittest.TestCase):
                     self.codes([lambda c=call, h=hello, b=bad: c(iter([h, b]), timeout=60)] * 3),
                     ["INVALID_ARGUMENT"] * 3)
 
-    def test_all_at_once(self):
+    def test_all_at_once(self) -> None:
         """Each attack on each service at the same time, while others are served."""
         until = time.monotonic() + ATTACK_S
         requests = b"\xba\x01\0" * (2 * MIB)
 
-        def calls(name):
+        def calls(name: str) -> None:
             while time.monotonic() < until:
                 attacker = http2_attacker.Attacker(self.cluster.address(name), METHODS[name])
                 attacker.send(b"".join(attacker.call()[1] for _ in range(20_000)), until)
                 attacker.close()
 
-        def half_messages(name):
+        def half_messages(name: str) -> None:
             while time.monotonic() < until:
                 attacker = http2_attacker.Attacker(self.cluster.address(name), METHODS[name])
                 attacker.send_half_messages(8 * MIB - 1, 64, until)
                 attacker.close()
 
-        def many_fields(_):
+        def many_fields(_: Any) -> None:
             while time.monotonic() < until:
                 self.codes([lambda: self.raw(METHODS["coordinator"], requests)])
 
-        def metrics(name):
+        def metrics(name: str) -> None:
             host, port = self.cluster.http_address(name).rsplit(":", 1)
             while time.monotonic() < until:
                 slow = [socket.create_connection((host, int(port))) for _ in range(200)]
@@ -282,7 +289,7 @@ class AttackMemoryTest(unittest.TestCase):
 
     # ---- a client ----
 
-    def test_prompts_of_60_mib(self):
+    def test_prompts_of_60_mib(self) -> None:
         from espalier.v1 import inference_pb2 as pb, inference_pb2_grpc
         request = pb.GenerateRequest(prompt="To be " * (10 * MIB), max_tokens=4)
         stub = inference_pb2_grpc.InferenceStub(self.channel("coordinator"))
@@ -290,7 +297,7 @@ class AttackMemoryTest(unittest.TestCase):
         self.assertEqual(self.codes([lambda c=call: c for call in calls]),
                          ["RESOURCE_EXHAUSTED"] * 4)
 
-    def test_messages_that_decompress_to_a_gigabyte(self):
+    def test_messages_that_decompress_to_a_gigabyte(self) -> None:
         import grpc
         from espalier.v1 import inference_pb2 as pb, inference_pb2_grpc
         request = pb.GenerateRequest(prompt="a" * (256 * MIB), max_tokens=4)
@@ -299,7 +306,7 @@ class AttackMemoryTest(unittest.TestCase):
         ended = self.codes([lambda: stub.Generate(request, timeout=60)] * 2)
         self.assertLessEqual(set(ended), {"UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
 
-    def test_names_of_methods(self):
+    def test_names_of_methods(self) -> None:
         channel = self.channel("coordinator")
         for number in range(20_000):
             channel.unary_unary(f"/espalier.v1.Inference/Method{number}").future(b"", timeout=60)
@@ -309,7 +316,7 @@ class AttackMemoryTest(unittest.TestCase):
         self.assertLess(len(get(f"http://{self.cluster.http_address('coordinator')}/metrics")),
                         MIB)
 
-    def test_streams_that_are_never_read(self):
+    def test_streams_that_are_never_read(self) -> None:
         from espalier.v1 import inference_pb2 as pb, inference_pb2_grpc
         stub = inference_pb2_grpc.InferenceStub(self.channel("coordinator"))
         request = pb.GenerateRequest(prompt="To be", max_tokens=2000, ignore_eos=True)
@@ -321,7 +328,7 @@ class AttackMemoryTest(unittest.TestCase):
 
     # ---- a stranger among the services ----
 
-    def test_feature_chunks_without_a_request(self):
+    def test_feature_chunks_without_a_request(self) -> None:
         from espalier.v1 import drafter_pb2 as pb, drafter_pb2_grpc, types_pb2
         stub = drafter_pb2_grpc.DrafterStub(self.channel("lookup"))
         chunk = types_pb2.FeatureChunk(num_rows=1, type=types_pb2.FEATURE_TYPE_BF16,
@@ -332,7 +339,7 @@ class AttackMemoryTest(unittest.TestCase):
         for _, sent in streams:
             live_cluster.await_true(sent.is_set, "the chunks are sent")
 
-    def test_trees_with_distributions_of_the_whole_vocabulary(self):
+    def test_trees_with_distributions_of_the_whole_vocabulary(self) -> None:
         from espalier.v1 import types_pb2, verifier_pb2 as pb
         nodes, width = 30, 25_000
         tree = types_pb2.TokenTree(
@@ -345,7 +352,7 @@ class AttackMemoryTest(unittest.TestCase):
             for number in range(4))
         self.assertEqual([next(answers).failure.code for _ in range(4)], [3] * 4)
 
-    def test_rounds_that_are_never_read(self):
+    def test_rounds_that_are_never_read(self) -> None:
         from espalier.v1 import types_pb2, verifier_pb2 as pb
         again = pb.VerifyTree(update=self.update(1, [2] * 200 + [1]), tree=self.root(),
                               rule="walk",
@@ -355,7 +362,7 @@ class AttackMemoryTest(unittest.TestCase):
             live_cluster.await_true(lambda c=answers, s=sent: c.done() or s.is_set(),
                                     "the rounds are sent, or the stream is closed")
 
-    def test_sessions_of_a_stranger(self):
+    def test_sessions_of_a_stranger(self) -> None:
         from espalier.v1 import verifier_pb2 as pb
         answers, _ = self.verify(
             pb.VerifyTree(update=self.update(number, [2] * 200 + [1]), tree=self.root(),
@@ -363,11 +370,11 @@ class AttackMemoryTest(unittest.TestCase):
             for number in range(500))
         self.assertEqual(len([next(answers) for _ in range(500)]), 500)
 
-    def root(self):
+    def root(self) -> Any:
         from espalier.v1 import types_pb2
         return types_pb2.TokenTree(token=[1], parent=[-1], log_prob=[0.0])
 
-    def verify(self, trees):
+    def verify(self, trees: Any) -> tuple[Any, Any]:
         """`stream` to the verifier, after its hello."""
         from espalier.v1 import verifier_pb2 as pb, verifier_pb2_grpc
         stub = verifier_pb2_grpc.VerifierStub(self.channel("verifier"))

@@ -11,6 +11,8 @@ import threading
 import unittest
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
+from typing import Any
 
 import http_test
 import live_cluster
@@ -79,9 +81,9 @@ setInterval(() => {
 class Visited:
     """Serves a server's answers, and the page that visits it at "/visit"."""
 
-    def __init__(self, url):
+    def __init__(self, url: str) -> None:
         class Handler(http.server.BaseHTTPRequestHandler):
-            def answer(self, body=None):
+            def answer(self, body: bytes | None = None) -> None:
                 if self.path.startswith("/visit"):
                     return self.send(200, {"Content-Type": "text/html"}, VISIT.encode())
                 kept = {name: value for name, value in self.headers.items()
@@ -89,11 +91,11 @@ class Visited:
                 request = urllib.request.Request(url + self.path, data=body, headers=kept)
                 try:
                     with urllib.request.urlopen(request, timeout=live_cluster.PATIENCE_S) as got:
-                        self.send(got.status, got.headers, got.read())
+                        self.send(got.status, dict(got.headers), got.read())
                 except urllib.error.HTTPError as error:
-                    self.send(error.code, error.headers, error.read())
+                    self.send(error.code, dict(error.headers), error.read())
 
-            def send(self, status, headers, body):
+            def send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
                 self.send_response(status)
                 for name in ("Content-Type", "Content-Security-Policy"):
                     if headers.get(name):
@@ -101,37 +103,40 @@ class Visited:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def do_GET(self):
+            def do_GET(self) -> None:
                 self.answer()
 
-            def do_POST(self):
+            def do_POST(self) -> None:
                 self.answer(self.rfile.read(int(self.headers["Content-Length"])))
 
-            def log_message(self, *_):
+            def log_message(self, *_: Any) -> None:
                 pass
 
         # The page tells by the port whether the API is where it is.
         self._server = http.server.ThreadingHTTPServer(
             ("127.0.0.2", int(url.rsplit(":", 1)[1])), Handler)
 
-    def __enter__(self):
+    def __enter__(self) -> str:
         threading.Thread(target=self._server.serve_forever).start()
         return f"http://127.0.0.2:{self._server.server_port}/visit"
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self._server.shutdown()
         self._server.server_close()
 
 
 @unittest.skipUnless(live_cluster.CHROMIUM, "chromium is not installed")
 class ChatPageTest(unittest.TestCase):
+    browser: live_cluster.Browser
+    served: http_test.Served
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         cls.served = http_test.Served()
         cls.addClassCleanup(cls.served.close)
         cls.browser = live_cluster.Browser(cls.served.folder)
 
-    def test_a_person_chats(self):
+    def test_a_person_chats(self) -> None:
         text = self.served.own("--chat", QUESTION, "--max-tokens", "24")["text"]
         for width, is_dark in ((400, False), (400, True), (1400, False), (1400, True)):
             browser = live_cluster.Browser(self.served.folder, is_dark)
@@ -139,11 +144,12 @@ class ChatPageTest(unittest.TestCase):
                 seen = browser.document(f"{page}?{width}")
                 self.assertIn(f'data-inner="{width}" data-content="{width}"', seen)
                 self.assertIn(f'data-dark="{str(is_dark).lower()}"', seen)
-                faintest = re.search('data-faintest="([^"]*)"', seen)[1]
-                self.assertGreaterEqual(float(re.search('data-contrast="([0-9.]*)"', seen)[1]), 4.5,
+                faintest = live_cluster.found('data-faintest="([^"]*)"', seen)[1]
+                contrast = live_cluster.found('data-contrast="([0-9.]*)"', seen)[1]
+                self.assertGreaterEqual(float(contrast), 4.5,
                                         f"the contrast of {faintest!r}")
                 self.assertIn(f'<div class="card question">{QUESTION}</div>', seen)
-                body = re.search(r'<div class="body">(.*?)</div>', seen, re.S)[1]
+                body = live_cluster.found(r'<div class="body">(.*?)</div>', seen, re.S)[1]
                 self.assertEqual(re.sub("<[^>]*>", "", body), text)
                 self.assertIn('title="the model"', body)
                 self.assertRegex(seen, r"tau [0-9.]+ · 24 tokens in [0-9]+ passes · [0-9.]+ tokens/s")
@@ -152,7 +158,7 @@ class ChatPageTest(unittest.TestCase):
             with Visited(self.served.url) as page:
                 browser.screenshot(f"{page}?1000", SCREENSHOT, 1020, 900)
 
-    def test_elsewhere_a_link_leads_to_it(self):
+    def test_elsewhere_a_link_leads_to_it(self) -> None:
         page = self.browser.document(f"http://{self.served.http_address('coordinator')}/#chat")
         self.assertIn(f'{self.served.url}/?#chat">port', page)
         self.assertRegex(page, '<form id="chat-form" class="card" hidden')

@@ -17,6 +17,8 @@ import termios
 import threading
 import time
 import unittest
+from collections.abc import Iterator
+from typing import Any
 
 import live_cluster
 import stubs
@@ -32,7 +34,7 @@ signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 class Terminal:
     """A process with this pseudo terminal."""
 
-    def __init__(self, *argv, **environment):
+    def __init__(self, *argv: object, **environment: str) -> None:
         self.main, end = pty.openpty()
         fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
         clean = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
@@ -44,11 +46,12 @@ class Terminal:
             stderr=end, start_new_session=True, env=clean | {"TERM": "xterm"} | environment)
         os.close(end)
         self.shown = ""
+        self.at = 0  # the end of its first prompt
 
-    def type(self, text):
+    def type(self, text: str) -> None:
         os.write(self.main, text.encode())
 
-    def expect(self, text, after=0):
+    def expect(self, text: str, after: int = 0) -> int:
         """Waits until `text` is shown after position `after`; returns its end."""
         end = time.monotonic() + live_cluster.PATIENCE_S
         while text not in self.shown[after:]:
@@ -61,22 +64,26 @@ class Terminal:
                     raise EOFError(self.shown) from None
         return self.shown.index(text, after) + len(text)
 
-    def end(self):
+    def end(self) -> int:
         status = self.process.wait(live_cluster.PATIENCE_S)
         os.close(self.main)
         return status
 
 
 class ChatTest(unittest.TestCase):
+    address: str
+    cancelled: threading.Event
+    requests: list[list[tuple[str, str]]]
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         stubs.make()
         import grpc
         from espalier.v1 import inference_pb2 as pb
         cls.requests = requests = []
         cls.cancelled = cancelled = threading.Event()
 
-        def generate(request, context):
+        def generate(request: Any, context: Any) -> Iterator[Any]:
             said = [(message.role, message.content) for message in request.chat.messages]
             requests.append(said)
             if said[-1][1] == "count":
@@ -91,7 +98,7 @@ class ChatTest(unittest.TestCase):
             done.summary.spec_stats.mean_acceptance_length = 2.5
             yield done
 
-        def handler(method, request, response, unary=False):
+        def handler(method: Any, request: Any, response: Any, unary: bool = False) -> Any:
             make = grpc.unary_unary_rpc_method_handler if unary else grpc.unary_stream_rpc_method_handler
             return make(method, request_deserializer=request.FromString,
                         response_serializer=response.SerializeToString)
@@ -112,18 +119,18 @@ class ChatTest(unittest.TestCase):
         server.start()
         cls.addClassCleanup(lambda: server.stop(0).wait())
 
-    def setUp(self):
+    def setUp(self) -> None:
         self.requests.clear()
         self.cancelled.clear()
 
-    def chat(self, *flags, prompt="> ", **environment):
+    def chat(self, *flags: str, prompt: str = "> ", **environment: str) -> Terminal:
         terminal = Terminal(live_cluster.BIN / "espalier", "chat", "--address", self.address, *flags,
                             **environment)
         self.addCleanup(terminal.process.kill)
         terminal.at = terminal.expect(prompt)
         return terminal
 
-    def test_history_statistics_and_the_end(self):
+    def test_history_statistics_and_the_end(self) -> None:
         terminal = self.chat("--system", "Be brief.", NO_COLOR="1")
         terminal.type("hello\n")
         at = terminal.expect("tau 2.50", terminal.at)
@@ -145,7 +152,7 @@ class ChatTest(unittest.TestCase):
             [system, ("user", "fresh")]])
         self.assertNotRegex(terminal.shown, COLOR)
 
-    def test_lines_are_edited_and_come_back(self):
+    def test_lines_are_edited_and_come_back(self) -> None:
         terminal = self.chat(NO_COLOR="1")
         terminal.type("glacier\x1b[D\x1b[D\x7fx\n")  # twice left, backspace, x
         at = terminal.expect("> ", terminal.expect("tau 2.50", terminal.at))
@@ -162,7 +169,7 @@ class ChatTest(unittest.TestCase):
         self.assertEqual([said[-1][1] for said in self.requests],
                          ["glacxer", "größe", "glacxer!", "last"])
 
-    def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(self):
+    def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(self) -> None:
         terminal = self.chat(NO_COLOR="1")
         terminal.type("count\n")
         at = terminal.expect("one", terminal.at)
@@ -181,7 +188,7 @@ class ChatTest(unittest.TestCase):
         terminal.type("\x04")
         self.assertEqual(terminal.end(), 0)
 
-    def test_colors_are_for_terminals_that_want_them(self):
+    def test_colors_are_for_terminals_that_want_them(self) -> None:
         terminal = self.chat(prompt="\x1b[32m>\x1b[0m ")
         terminal.type("\x04")
         self.assertEqual(terminal.end(), 0)
@@ -191,7 +198,7 @@ class ChatTest(unittest.TestCase):
         self.assertRegex(done.stderr, "^Talking with parrot.*\ntau 2.50 .*\n$")
         self.assertEqual(re.findall("\x1b", done.stdout + done.stderr), [])
 
-    def test_without_a_server_it_says_how_to_start_one(self):
+    def test_without_a_server_it_says_how_to_start_one(self) -> None:
         done = subprocess.run([live_cluster.BIN / "espalier", "chat", "--address", "unix:/nowhere/x.sock"],
                               input="", capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)

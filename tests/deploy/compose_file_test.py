@@ -11,6 +11,7 @@ import sys
 import unittest
 import urllib.error
 import urllib.request
+from typing import Any
 
 import live_cluster
 from live_cluster import BIN, REPO
@@ -27,7 +28,7 @@ NETWORKS = {"chat": ("eagle", shapes.TINY_HEAD), "math": ("eagle", shapes.TINY_H
 ADDRESS = re.compile(r"([\w.]+):(\d{4,5})\b")
 
 
-def read_yaml(path):
+def read_yaml(path: str) -> Any:
     import yaml
     return yaml.safe_load((REPO / path).read_text())
 
@@ -35,13 +36,13 @@ def read_yaml(path):
 class Profile:
     """The services that run in a profile."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.services = {
             service: spec for service, spec in
             read_yaml("deploy/docker-compose.yml")["services"].items()
             if name in spec.get("profiles", [name])}
 
-    def networks(self, service):
+    def networks(self, service: str) -> dict[str, Any]:
         """{network: the service's names there}."""
         networks = self.services[service].get("networks", [])
         if isinstance(networks, list):
@@ -49,29 +50,29 @@ class Profile:
         return {network: {service, *((options or {}).get("aliases", []))}
                 for network, options in networks.items()}
 
-    def named(self, host, client):
+    def named(self, host: str, client: str) -> list[str]:
         """Services that `client` reaches by that name."""
         own = self.networks(client)
         return [service for service in self.services
                 if any(host in names and network in own
                        for network, names in self.networks(service).items())]
 
-    def addresses(self, service, field):
+    def addresses(self, service: str, field: str) -> list[Any]:
         """(host, port) of the fields of the command whose names end so."""
         return [match.groups() for word in self.services[service].get("command", [])
                 for match in [ADDRESS.search(word)]
                 if match and re.search(field + r"(\.\d)?=", word)]
 
-    def ports(self, service, field=r"server\.listen"):
+    def ports(self, service: str, field: str = r"server\.listen") -> set[str]:
         return {port for _, port in self.addresses(service, field)}
 
 
-def profiles():
+def profiles() -> dict[str, Any]:
     return {name: Profile(name) for name in ("cpu", "gpu")}
 
 
 class ComposeFileTest(unittest.TestCase):
-    def test_the_coordinator_finds_its_peers(self):
+    def test_the_coordinator_finds_its_peers(self) -> None:
         for name, profile in profiles().items():
             peers = (profile.addresses("coordinator", "verifier") +
                      profile.addresses("coordinator", r"drafters\.\d\.address"))
@@ -82,19 +83,19 @@ class ComposeFileTest(unittest.TestCase):
                     self.assertEqual(len(found), 1)
                     self.assertIn(port, profile.ports(found[0]))
 
-    def test_all_that_is_needed_runs(self):
+    def test_all_that_is_needed_runs(self) -> None:
         for name, profile in profiles().items():
             for service, spec in profile.services.items():
                 with self.subTest(f"{name}: {service}"):
                     self.assertLessEqual(set(spec.get("depends_on", {})), set(profile.services))
 
-    def test_the_health_check_of_the_image_is_answered(self):
+    def test_the_health_check_of_the_image_is_answered(self) -> None:
         for name, profile in profiles().items():
             for service in profile.services:
                 if profile.ports(service):
                     self.assertIn("50051", profile.ports(service), f"{name}: {service}")
 
-    def test_prometheus_scrapes_every_service_once(self):
+    def test_prometheus_scrapes_every_service_once(self) -> None:
         for name, profile in profiles().items():
             prometheus = profile.named("prometheus", "prometheus" if name == "cpu" else
                                        "prometheus-gpu")[0]
@@ -110,7 +111,7 @@ class ComposeFileTest(unittest.TestCase):
             for (service,), (_, port) in zip(found, targets):
                 self.assertIn(port, profile.ports(service, "metrics_listen"))
 
-    def test_drafters_have_no_route_to_the_verifier(self):
+    def test_drafters_have_no_route_to_the_verifier(self) -> None:
         for name, profile in profiles().items():
             verifier, = profile.named("verifier", "coordinator")
             for service, spec in profile.services.items():
@@ -121,9 +122,12 @@ class ComposeFileTest(unittest.TestCase):
 
 class GpuProfileTest(unittest.TestCase):
     """Its commands, with other folders and free ports."""
+    ports: dict[tuple[str, str], str]
+    profile: Profile
+    processes: live_cluster.Processes
 
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         cls.processes = live_cluster.Processes()
         cls.addClassCleanup(cls.processes.close)
         cls.profile = Profile("gpu")
@@ -143,16 +147,16 @@ class GpuProfileTest(unittest.TestCase):
         live_cluster.await_true(lambda: cls.processes.gone() or cls.is_serving(), "all serve")
 
     @classmethod
-    def port(cls, service, port):
+    def port(cls, service: str, port: str) -> str:
         if (service, port) not in cls.ports:
             cls.ports[service, port] = str(serving.free_port())
         return cls.ports[service, port]
 
     @classmethod
-    def start(cls, service, *sets):
+    def start(cls, service: str, *sets: str) -> None:
         spec = cls.profile.services[service]
 
-        def here(match):
+        def here(match: re.Match[str]) -> str:
             host, port = match.groups()
             is_own = host in ("0.0.0.0", "127.0.0.1")
             other = service if is_own else cls.profile.named(host, service)[0]
@@ -167,7 +171,7 @@ class GpuProfileTest(unittest.TestCase):
         cls.processes.start(service, BIN / program, *words, *(f"--set={text}" for text in sets))
 
     @classmethod
-    def is_serving(cls):
+    def is_serving(cls) -> bool:
         try:
             page = live_cluster.get(
                 f"http://127.0.0.1:{cls.port('coordinator', '9464')}/status.json")
@@ -175,7 +179,7 @@ class GpuProfileTest(unittest.TestCase):
             return False
         return {drafter["state"] for drafter in json.loads(page)["drafters"]} == {"ready"}
 
-    def generate(self, *flags):
+    def generate(self, *flags: str) -> dict[str, Any]:
         done = subprocess.run(
             [BIN / "espalier", "generate", "--json", "--ignore-eos", "--max-tokens", "8",
              "--token-ids", "5,6,7,8,9", "--seed", "5", "--temperature", "1",
@@ -183,7 +187,7 @@ class GpuProfileTest(unittest.TestCase):
             capture_output=True, text=True, timeout=live_cluster.PATIENCE_S, check=True)
         return json.loads(done.stdout)
 
-    def test_every_network_drafts_and_the_text_is_the_plain_one(self):
+    def test_every_network_drafts_and_the_text_is_the_plain_one(self) -> None:
         self.assertEqual(self.processes.gone(), {})
         plain = self.generate("--no-speculation")
         for name in NETWORKS:
@@ -192,7 +196,7 @@ class GpuProfileTest(unittest.TestCase):
                 self.assertEqual(answer["token_ids"], plain["token_ids"])
                 self.assertGreater(answer["spec_stats"]["num_draft_tokens"], 0)
 
-    def test_http_answers_to_its_key(self):
+    def test_http_answers_to_its_key(self) -> None:
         url = f"http://127.0.0.1:{self.port('coordinator', '8080')}/v1/models"
         with self.assertRaises(urllib.error.HTTPError) as refused:
             live_cluster.get(url)
@@ -201,7 +205,7 @@ class GpuProfileTest(unittest.TestCase):
         with urllib.request.urlopen(request, timeout=live_cluster.PATIENCE_S) as models:
             self.assertEqual(len(json.load(models)["data"]), 1)
 
-    def test_one_page_has_the_metrics_of_verifier_and_drafters(self):
+    def test_one_page_has_the_metrics_of_verifier_and_drafters(self) -> None:
         page = live_cluster.get(f"http://127.0.0.1:{self.port('node', '9464')}/metrics")
         self.assertIn("espalier_verifier_forward_seconds", page)
         for name in NETWORKS:

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import unittest
 import urllib.error
+from collections.abc import Iterator
+from typing import Any
 
 import live_cluster
 from live_cluster import REPO
@@ -27,7 +29,7 @@ OWN_LABELS = {"job", "instance", "le"}
 GROUPING = r"\b(?:by|on|group_left) \(([^)]*)\)"
 
 
-def panel_queries():
+def panel_queries() -> Iterator[tuple[Any, Any]]:
     """(panel, query) pairs as Grafana would send them."""
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         for target in panel.get("targets", []):
@@ -35,16 +37,16 @@ def panel_queries():
                                    .replace("$model", ".*"))
 
 
-def rule_queries():
+def rule_queries() -> Iterator[tuple[Any, str]]:
     text = RULES.read_text()
     for name, body in re.findall(r"- (?:record|alert): (\S+)\n\s+expr: (.+?)(?=\n\s+(?:for|labels|- )|\n\n|\Z)",
                                  text, re.S):
         yield name, " ".join(body.removeprefix(">").split())
 
 
-def metrics_in(query):
+def metrics_in(query: str) -> dict[str, set[str]]:
     """{metric: labels it is selected or grouped by} of a PromQL query."""
-    found = {}
+    found: dict[str, set[str]] = {}
     query = re.sub(GROUPING, "", query)
     # Names with a colon come from recording rules.
     for name, selector in re.findall(
@@ -54,15 +56,15 @@ def metrics_in(query):
     return found
 
 
-def grouping_labels(query):
+def grouping_labels(query: str) -> set[str]:
     return {label.strip() for names in re.findall(GROUPING, query) for label in names.split(",") if label.strip()}
 
 
 class Exported:
     """Metrics and their labels in the scrapes of all services."""
 
-    def __init__(self, cluster):
-        self.labels = {}
+    def __init__(self, cluster: live_cluster.Cluster) -> None:
+        self.labels: dict[str, set[str]] = {}
         for service in cluster.services:
             for line in cluster.scrape(service).splitlines():
                 if match := re.match(r"(\w+)(?:\{(.*)\})? ", line):
@@ -71,8 +73,12 @@ class Exported:
 
 
 class DashboardTest(unittest.TestCase):
+    exported: Exported
+    prometheus: live_cluster.Prometheus
+    cluster: live_cluster.Cluster
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         tenants = cls.enterClassContext(tempfile.NamedTemporaryFile("w", suffix=".textproto"))
         tenants.write('tenants { name: "acme" }\n')
         tenants.flush()
@@ -88,7 +94,7 @@ class DashboardTest(unittest.TestCase):
         cls.exported = Exported(cls.cluster)
 
     @classmethod
-    def ask_for_text(cls):
+    def ask_for_text(cls) -> None:
         for i, prompt in enumerate(PROMPTS):
             for flags in ([], ["--no-speculation"], ["--strategy", "union"], ["--strategy", "route"],
                           ["--strategy", "union", "--rule", "tv-gr"]):  # falls back
@@ -99,16 +105,16 @@ class DashboardTest(unittest.TestCase):
                 live_cluster.get(cls.cluster.http_url("coordinator") + path)
 
     @classmethod
-    def await_samples(cls, query):
+    def await_samples(cls, query: str) -> None:
         live_cluster.await_true(lambda: cls.prometheus.query(query), query)
 
-    def test_dashboard_is_what_its_generator_writes(self):
+    def test_dashboard_is_what_its_generator_writes(self) -> None:
         path = self.cluster.folder / "dashboard.json"
         subprocess.run([REPO / "deploy/grafana/make_dashboard.py", path], check=True)
         self.assertEqual(path.read_text(), DASHBOARD.read_text(),
                          "run deploy/grafana/make_dashboard.py")
 
-    def test_every_metric_and_label_is_exported(self):
+    def test_every_metric_and_label_is_exported(self) -> None:
         for name, query in [*panel_queries(), *rule_queries()]:
             grouped = grouping_labels(query)
             known = OWN_LABELS | set(re.findall(r'"(\w+)", "\$1"', query))  # label_replace
@@ -121,7 +127,7 @@ class DashboardTest(unittest.TestCase):
                 with self.subTest(name):
                     self.assertLessEqual(grouped, known)
 
-    def test_every_panel_shows_something(self):
+    def test_every_panel_shows_something(self) -> None:
         queries = list(panel_queries())
         self.assertGreater(len(queries), 40)
         for panel, query in queries:
@@ -129,7 +135,7 @@ class DashboardTest(unittest.TestCase):
                 # Each service is scraped at its own times.
                 self.await_samples(query)
 
-    def test_recording_rules_give_values_and_no_alert_is_broken(self):
+    def test_recording_rules_give_values_and_no_alert_is_broken(self) -> None:
         groups = self.prometheus.ask("rules")["groups"]
         rules = [rule for group in groups for rule in group["rules"]]
         self.assertEqual(len(rules), len(list(rule_queries())))
@@ -139,13 +145,13 @@ class DashboardTest(unittest.TestCase):
                 if rule["type"] == "recording":
                     self.await_samples(rule["name"])
 
-    def test_tau_of_the_dashboard_is_that_of_the_answers(self):
+    def test_tau_of_the_dashboard_is_that_of_the_answers(self) -> None:
         tau = next(query for panel, query in panel_queries() if panel == "tau")
         value = float(self.prometheus.query(re.sub(r"\[30s\]", "[10m]", tau))[0]["value"][1])
         self.assertGreater(value, 1.1)
         self.assertLess(value, 8)
 
-    def test_a_dashboard_made_for_vllm_is_not_empty(self):
+    def test_a_dashboard_made_for_vllm_is_not_empty(self) -> None:
         # Metrics that vLLM's own example dashboard queries.
         quantile = 'histogram_quantile(0.99, sum by (le) (rate(vllm:{}_bucket{{model_name="{}"}}[1m])))'
         model = self.prometheus.query("vllm:num_requests_running")[0]["metric"]["model_name"]
@@ -165,7 +171,7 @@ class DashboardTest(unittest.TestCase):
         self.await_samples("sum(espalier_request_duration_seconds_count) == "
                            "sum(vllm:e2e_request_latency_seconds_count)")
 
-    def test_the_local_cluster_is_what_the_local_configuration_scrapes(self):
+    def test_the_local_cluster_is_what_the_local_configuration_scrapes(self) -> None:
         text = (RULES.parent / "local.yml").read_text()
         subprocess.run(["promtool", "check", "config", "local.yml"], check=True,
                        cwd=RULES.parent, stdout=subprocess.DEVNULL)
@@ -174,13 +180,13 @@ class DashboardTest(unittest.TestCase):
         self.assertEqual({f"http://{target}/metrics" for target in re.findall(r'"(127[^"]*)"', text)},
                          set(listed.split()))
 
-    def test_rules_pass_their_unit_tests(self):
+    def test_rules_pass_their_unit_tests(self) -> None:
         subprocess.run(["promtool", "test", "rules", "rules_test.yml"], check=True,
                        cwd=RULES.parent, stdout=subprocess.DEVNULL)
         subprocess.run(["promtool", "check", "config", "prometheus.yml", "node.yml"], check=True,
                        cwd=RULES.parent, stdout=subprocess.DEVNULL)
 
-    def test_scrapes_are_well_formed(self):
+    def test_scrapes_are_well_formed(self) -> None:
         for service in self.cluster.services:
             with self.subTest(service):
                 done = subprocess.run(["promtool", "check", "metrics"], text=True, check=False,
@@ -188,7 +194,7 @@ class DashboardTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
 
     @unittest.skipUnless(live_cluster.CHROMIUM, "chromium is not installed")
-    def test_viewer_draws_every_panel(self):
+    def test_viewer_draws_every_panel(self) -> None:
         browser = live_cluster.Browser(self.cluster.folder)
         url = f"{self.prometheus.url}/user/viewer/?range=60&rate=30s"
         page = re.sub(r"<script>.*?</script>", "", browser.document(url), flags=re.S)

@@ -17,6 +17,8 @@ import subprocess
 import tempfile
 import time
 import unittest
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, IO
 
 import live_cluster
 
@@ -60,7 +62,7 @@ PROGRAMS = ("docker/", "./deploy/", "deploy/", "./tests/", "tests/", "build/", "
             "grpcurl ", "python3 ", "espalier ", "prometheus ", "M=")
 
 
-def blocks(text):
+def blocks(text: str) -> Iterator[list[str]]:
     """The indented blocks outside of fences, each as its lines."""
     block, fenced = [], False
     for line in [*text.split("\n"), ""]:
@@ -72,7 +74,7 @@ def blocks(text):
             block = []
 
 
-def command_lines(block):
+def command_lines(block: list[str]) -> Iterator[str]:
     """Lines with what belongs to them: after a backslash, or within quotes."""
     command = ""
     for line in block:
@@ -86,11 +88,11 @@ def command_lines(block):
             command = ""
 
 
-def is_command(line):
+def is_command(line: str) -> bool:
     return line.startswith(PROGRAMS)
 
 
-def spans(text):
+def spans(text: str) -> Iterator[str]:
     """Inline code that is a command with arguments or a script."""
     prose = "\n".join(line for line in text.split("\n") if not line.startswith("    "))
     for span in re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", prose, flags=re.S)):
@@ -99,17 +101,17 @@ def spans(text):
             yield span
 
 
-def reason(command):
+def reason(command: str) -> str | None:
     found = [why for start, why in NOT_RUN.items() if command.startswith(start)]
     return found[0] if found else None
 
 
-def serves(command):
+def serves(command: str) -> re.Match[str] | None:
     return re.match(r"\S*espalier(-verifier|-drafter|-coordinator| serve)\b", command)
 
 
 class DocumentedCommandsTest(unittest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="documents"))
         self.addCleanup(shutil.rmtree, self.folder)
         for name in ("deploy", "proto", "tests", "docker"):
@@ -119,42 +121,42 @@ class DocumentedCommandsTest(unittest.TestCase):
         runtime = self.folder / "runtime"
         (runtime / f"espalier-{os.getuid()}").mkdir(parents=True)
         self.environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
-        self.ports = {}
-        self.stops = []  # of what serves, in the order of starting
+        self.ports: dict[str, str] = {}
+        self.stops: list[Callable[[], None]] = []  # of what serves, in the order of starting
 
-    def with_own_ports(self, command):
-        def own(match):
+    def with_own_ports(self, command: str) -> str:
+        def own(match: re.Match[str]) -> str:
             if match[1] not in self.ports:
                 with socket.create_server(("127.0.0.1", 0)) as probe:
                     self.ports[match[1]] = probe.getsockname()[1]
             return f"127.0.0.1:{self.ports[match[1]]}"
         return re.sub(r"127\.0\.0\.1:([0-9]+)", own, command)
 
-    def start(self, command, log):
+    def start(self, command: str, log: IO[str]) -> Callable[[], None]:
         """Starts what serves; returns when it does."""
         process = subprocess.Popen(
             ["bash", "-c", f"exec {command}"], cwd=self.folder, env=self.environment,
             stdout=log, stderr=log, start_new_session=True)
 
-        def stop():
+        def stop() -> None:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
             process.wait(30)
         self.addCleanup(stop)
         said = pathlib.Path(log.name)
 
-        def ready():
+        def ready() -> re.Match[str] | None:
             if process.poll() is not None:
                 self.fail(f"{command} ended:\n{said.read_text()}")
             return re.search(r"listening on|serving", said.read_text())
         live_cluster.await_true(ready, f"{command} serves")
         return stop
 
-    def stop_all(self):
+    def stop_all(self) -> None:
         while self.stops:
             self.stops.pop()()
 
-    def run_block(self, commands):
+    def run_block(self, commands: Sequence[str]) -> None:
         variables = ""
         if any(serves(command) for command in commands):
             self.stop_all()
@@ -172,7 +174,6 @@ class DocumentedCommandsTest(unittest.TestCase):
                     text=True, capture_output=True).stdout.replace("\\\n", " ").strip()
                 self.stops.append(self.start(expanded, log))
                 continue
-            done = None
             for _ in range(60):  # the coordinator may still be looking for its peers
                 done = subprocess.run(["bash", "-c", variables + command], cwd=self.folder,
                                       env=self.environment, text=True, capture_output=True,
@@ -183,7 +184,7 @@ class DocumentedCommandsTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
             self.assertTrue(done.stdout.strip(), f"{command} printed nothing")
 
-    def test_every_block_runs(self):
+    def test_every_block_runs(self) -> None:
         ran = 0
         for document in DOCUMENTS:
             for block in blocks(document.read_text(encoding="utf-8")):
@@ -209,7 +210,7 @@ class DocumentedCommandsTest(unittest.TestCase):
             self.stop_all()
         self.assertGreater(ran, 3, "the parser is broken")
 
-    def test_running_text_names_commands_and_flags_that_exist(self):
+    def test_running_text_names_commands_and_flags_that_exist(self) -> None:
         seen = 0
         for document in DOCUMENTS:
             for span in spans(document.read_text(encoding="utf-8")):
@@ -224,7 +225,7 @@ class DocumentedCommandsTest(unittest.TestCase):
                         self.assertTrue(script.exists(), f"there is no {script}")
         self.assertGreater(seen, 10, "the parser is broken")
 
-    def check_help(self, words):
+    def check_help(self, words: Sequence[str]) -> None:
         names = [word for word in words if re.fullmatch(r"[a-z]+", word)]
         if not names or names[0] == "help":
             return
@@ -239,7 +240,7 @@ class DocumentedCommandsTest(unittest.TestCase):
             self.assertIn(flag, done.stdout)
 
     @unittest.skipUnless(list(DEFAULT_MODEL.glob("*.gguf")), "the default model is not there")
-    def test_the_converter_converts(self):
+    def test_the_converter_converts(self) -> None:
         output = self.folder / "converted/deeper"
         [source] = DEFAULT_MODEL.glob("*.gguf")
         done = subprocess.run([REPO / "deploy/convert_gguf.py", source, output], text=True,
@@ -249,7 +250,7 @@ class DocumentedCommandsTest(unittest.TestCase):
                          {"config.json", "generation_config.json", "tokenizer.json",
                           "tokenizer_config.json", "model.safetensors"})
 
-    def test_the_converter_says_what_it_needs(self):
+    def test_the_converter_says_what_it_needs(self) -> None:
         # A Python without the package, and a cache without an environment.
         done = subprocess.run(
             ["python3", "-S", REPO / "deploy/convert_gguf.py", "a.gguf", "b"], text=True,
@@ -260,7 +261,7 @@ class DocumentedCommandsTest(unittest.TestCase):
         self.assertRegex(done.stderr, r"-m pip install gguf==[0-9.]+ numpy==")
 
 
-def needs_default_model(command):
+def needs_default_model(command: str) -> bool:
     return "espalier" in command and "nanogpt" not in command and "my.textproto" not in command \
         and "First Citizen" not in command
 
@@ -268,24 +269,24 @@ def needs_default_model(command):
 class ClusterTest(unittest.TestCase):
     """deploy/cluster.sh without services that run."""
 
-    def setUp(self):
+    def setUp(self) -> None:
         folder = tempfile.mkdtemp(prefix="cluster")
         self.addCleanup(shutil.rmtree, folder)
         self.environment = {**os.environ, "XDG_RUNTIME_DIR": folder,
                             "ESPALIER_BIN": str(live_cluster.BIN)}
 
-    def cluster(self, *args, **environment):
+    def cluster(self, *args: Any, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([REPO / "deploy/cluster.sh", *args], text=True, check=False,
                               capture_output=True, env={**self.environment, **environment})
 
-    def test_addresses_of_what_does_not_run_are_errors(self):
+    def test_addresses_of_what_does_not_run_are_errors(self) -> None:
         for what, hint in (("page", "deploy/quickstart.sh starts it"),
                            ("api", "deploy/quickstart.sh starts it")):
             done = self.cluster(what)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertIn(hint, done.stderr)
 
-    def test_ports_move_together(self):
+    def test_ports_move_together(self) -> None:
         ports = [int(line.split(":")[-1].split("/")[0]) for line in
                  self.cluster("metrics", ESPALIER_METRICS_PORT="20100").stdout.split()]
         self.assertEqual(ports[-1], 20100)  # the coordinator's
@@ -295,7 +296,7 @@ class ClusterTest(unittest.TestCase):
 
     @unittest.skipUnless((DEFAULT_MODEL / "drafters/.stamp").exists(),
                          "the default model is not there")
-    def test_a_taken_port_is_named_with_the_variable_that_moves_it(self):
+    def test_a_taken_port_is_named_with_the_variable_that_moves_it(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             done = self.cluster("start", ESPALIER_METRICS_PORT=str(port - 1))  # the verifier's

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import unittest
+from typing import Any
 
 import live_cluster
 import stubs
@@ -24,11 +25,11 @@ TOKENS = 160  # of a text, under overload
 
 
 class EnduranceTest(RecordedTest):
-    def stream_for(self, seconds, client):
+    def stream_for(self, seconds: float, client: Any) -> Any:
         """Runs and checks four streams at a time; returns the number of texts."""
         end = time.monotonic() + seconds
 
-        def ask(seed):
+        def ask(seed: int) -> int:
             count = 0
             while time.monotonic() < end:
                 self.assert_unharmed(client.generate(seed=seed), seed)
@@ -37,10 +38,10 @@ class EnduranceTest(RecordedTest):
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             return sum(pool.map(ask, range(5, 9)))
 
-    def test_a_soak_leaves_memory_descriptors_and_threads_flat(self):
+    def test_a_soak_leaves_memory_descriptors_and_threads_flat(self) -> None:
         cluster, client = self.cluster()
 
-        def sizes():
+        def sizes() -> dict[str, Any]:
             self.await_idle(cluster)
             return {name: (gauges(cluster, name, "process_resident_memory_bytes")[0] / 2**20,
                            gauges(cluster, name, "process_open_fds")[0],
@@ -60,7 +61,7 @@ class EnduranceTest(RecordedTest):
                 self.assertLessEqual(descriptors, before[name][1] + 8)
                 self.assertLessEqual(threads, before[name][2] + 8)
 
-    def load(self, cluster, rate, requests):
+    def load(self, cluster: live_cluster.Cluster, rate: float, requests: int) -> dict[str, Any]:
         """{mode: row} of `espalier load` with texts of 160 tokens."""
         prompts = cluster.folder / "prompts.jsonl"
         prompts.write_text(json.dumps({"prompt": PROMPT}) + "\n")
@@ -71,7 +72,7 @@ class EnduranceTest(RecordedTest):
             capture_output=True, text=True, check=True)
         return {row["mode"]: row for row in map(json.loads, done.stdout.splitlines())}
 
-    def test_ten_times_overload_costs_the_accepted_half_their_latency_at_most(self):
+    def test_ten_times_overload_costs_the_accepted_half_their_latency_at_most(self) -> None:
         cluster, _ = self.cluster("core.max_running_requests=4", "core.max_queued_requests=1")
         flood = self.load(cluster, rate=500, requests=1000)
         served = flood["plain"]["tokens_per_s"] / TOKENS  # a second, at most

@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import unittest
+from typing import Any
 
 import live_cluster
 import locked_test
@@ -18,21 +19,26 @@ CACHE = pathlib.Path(os.environ.get("ESPALIER_CACHE", pathlib.Path.home() / ".ca
 EXAMPLE = REPO / "deploy/examples/envoy/envoy.yaml"
 
 
-def find_envoy():
+def find_envoy() -> str | None:
     """The program: the one of setup.sh --envoy, or the system's; None: there is none."""
     found = sorted((CACHE / "envoy").glob("lib/*/site-packages/envoy/_bin/envoy"))
     return str(found[0]) if found else shutil.which("envoy")
 
 
-def free_port():
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 class EnvoyTest(unittest.TestCase):
+    ports: dict[str, int]
+    folder: pathlib.Path
+    services: live_cluster.Services
+    authority: locked_test.Authority
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         missing = stubs.missing() or ("" if shutil.which("openssl") else "there is no openssl")
         if not find_envoy():
             missing = "there is no Envoy: deploy/setup.sh --envoy"
@@ -58,7 +64,7 @@ class EnvoyTest(unittest.TestCase):
         cls.start_envoy()
 
     @classmethod
-    def make_certificates(cls):
+    def make_certificates(cls) -> None:
         cls.authority = locked_test.Authority(cls.folder, "ours")
         shutil.copy(cls.authority.ca, cls.folder / "ca.crt")
         cls.authority.issue("server", ["DNS:localhost"])
@@ -66,7 +72,7 @@ class EnvoyTest(unittest.TestCase):
             cls.authority.issue(tenant, [f"DNS:{tenant}"])
 
     @classmethod
-    def start_envoy(cls):
+    def start_envoy(cls) -> None:
         """The example, with ports and folder of this test."""
         text = EXAMPLE.read_text()
         for port, name in (("50300", "envoy"), ("50171", "coordinator1"),
@@ -82,7 +88,7 @@ class EnvoyTest(unittest.TestCase):
         live_cluster.await_true(lambda: cls.ask("acme").code().name == "OK", "Envoy serves")
 
     @classmethod
-    def channel(cls, who):
+    def channel(cls, who: str | None) -> Any:
         import grpc
         read = lambda name: (cls.folder / name).read_bytes()
         own = (read(f"{who}.key"), read(f"{who}.crt")) if who else (None, None)
@@ -90,7 +96,7 @@ class EnvoyTest(unittest.TestCase):
                                    grpc.ssl_channel_credentials(read("ca.crt"), *own))
 
     @classmethod
-    def ask(cls, who, metadata=()):
+    def ask(cls, who: str | None, metadata: Any = ()) -> Any:
         """Runs a request to its end; returns the call, which has `text`."""
         from espalier.v1 import inference_pb2, inference_pb2_grpc
         import grpc
@@ -108,8 +114,8 @@ class EnvoyTest(unittest.TestCase):
             call.code()
             return call
 
-    def tenant_requests(self, tenant):
-        total = 0
+    def tenant_requests(self, tenant: str) -> float:
+        total = 0.0
         for name in ("coordinator1", "coordinator2"):
             text = live_cluster.get(f"http://{self.services.http_address(name)}/metrics")
             for line in text.splitlines():
@@ -118,10 +124,10 @@ class EnvoyTest(unittest.TestCase):
                     total += float(line.rsplit(" ", 1)[1])
         return total
 
-    def test_a_client_needs_a_certificate(self):
+    def test_a_client_needs_a_certificate(self) -> None:
         self.assertEqual(self.ask(None).code().name, "UNAVAILABLE")
 
-    def test_the_certificate_is_the_tenant(self):
+    def test_the_certificate_is_the_tenant(self) -> None:
         before = self.tenant_requests("acme")
         # What the client says is overwritten.
         self.assertEqual(self.ask("acme", [("x-tenant", "small")]).code().name, "OK")
@@ -130,12 +136,12 @@ class EnvoyTest(unittest.TestCase):
         self.assertEqual(refused.code().name, "INVALID_ARGUMENT")
         self.assertIn("x-tenant", refused.details())
 
-    def test_quotas_reach_the_client(self):
+    def test_quotas_reach_the_client(self) -> None:
         codes = [self.ask("small").code().name for _ in range(5)]  # two at each coordinator
         self.assertEqual(codes.count("OK"), 4, codes)
         self.assertEqual(codes[-1], "RESOURCE_EXHAUSTED")
 
-    def test_other_methods_have_no_way_in(self):
+    def test_other_methods_have_no_way_in(self) -> None:
         import grpc
         with self.channel("acme") as channel:
             method = channel.unary_unary("/espalier.v1.Admin/SetDrafterState")
@@ -143,7 +149,7 @@ class EnvoyTest(unittest.TestCase):
                 method(b"", timeout=60)
         self.assertEqual(caught.exception.code().name, "UNIMPLEMENTED")
 
-    def test_z_a_coordinator_dies_and_no_request_fails(self):
+    def test_z_a_coordinator_dies_and_no_request_fails(self) -> None:
         texts = set()
         for i in range(40):
             if i == 10:

@@ -22,7 +22,7 @@ LOGPROBS = [-2.93745, -9.66313, -0.86600, -5.11186, -1.35208]
 
 
 class GemmaTest(unittest.TestCase):
-    def test_float32_is_what_transformers_computes(self):
+    def test_float32_is_what_transformers_computes(self) -> None:
         subprocess.run([ROOT / "deploy/setup.sh", "--gemma"], check=True)
         run = subprocess.run(
             [BIN / "espalier", "generate", "--local", "--model", MODEL, "--json",

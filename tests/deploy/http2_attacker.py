@@ -5,37 +5,39 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
 
 
-def frame(kind, flags, stream, payload=b""):
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
-def message(size, sent):
+def message(size: int, sent: int) -> bytes:
     """The first `sent` bytes of a gRPC message of `size` bytes."""
     return prefix(size) + b"x" * sent
 
 
-def prefix(size):
+def prefix(size: int) -> bytes:
     """What precedes a gRPC message of `size` bytes."""
     return b"\0" + struct.pack(">I", size)
 
 
-def _parts(frames, most=1 << 14):
+def _parts(frames: bytes | bytearray, most: int = 1 << 14) -> Iterator[bytes]:
     """Pieces of some KiB, each of whole frames."""
     begin = end = 0
     while end < len(frames):
         end += 9 + int.from_bytes(frames[end:end + 3], "big")
         if end - begin >= most or end >= len(frames):
-            yield frames[begin:end]
+            yield bytes(frames[begin:end])
             begin = end
 
 
-def _literal(name, value):
+def _literal(name: Any, value: Any) -> bytes:
     """HPACK: a literal that enters the table; `name`: its index, or a new one."""
     head = b"\x40" + bytes([len(name)]) + name if isinstance(name, bytes) else bytes([0x40 | name])
     return head + bytes([len(value)]) + value
@@ -45,7 +47,8 @@ class Attacker:
     """One connection. Sends what it is told to, until the server closes it. `headers`: more
     of its first call. `ended`: the trailers of calls that the server has ended."""
 
-    def __init__(self, address, method, acknowledges=True, headers=()):
+    def __init__(self, address: str, method: str, acknowledges: bool = True,
+                 headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         if address.startswith("unix:"):
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.connect(address[len("unix:"):])
@@ -61,15 +64,15 @@ class Attacker:
                          _literal(31, b"application/grpc") + _literal(b"te", b"trailers") +
                          b"".join(_literal(*header) for header in headers))
         self.open = True
-        self.ended = {}
+        self.ended: dict[int, bytes] = {}
         self._windows = {0: 65535}
         self._initial_window = 65535
         self._write(PREFACE + frame(SETTINGS, 0, 0))
 
-    def close(self):
+    def close(self) -> None:
         self._socket.close()
 
-    def call(self):
+    def call(self) -> tuple[int, Any]:
         """The frame that begins a call: from the second one on, 15 bytes."""
         stream, self._next_stream = self._next_stream, self._next_stream + 2
         self._windows[stream] = self._initial_window
@@ -77,7 +80,7 @@ class Attacker:
         self._headers = b"\x83\x86\xc1\xc0\xbf\xbe"  # all of it from the table
         return stream, begin
 
-    def send(self, frames, until=float("inf")):
+    def send(self, frames: bytes | bytearray, until: float = float("inf")) -> bool:
         """Sends whole frames, and reads meanwhile. False: the server has closed the
         connection."""
         for part in _parts(frames):
@@ -86,11 +89,11 @@ class Attacker:
             self._write(self._take_answers() + part, until)
         return self.open
 
-    def _take_answers(self):
+    def _take_answers(self) -> bytes:
         answers, self._answers = self._answers, b""
         return answers
 
-    def _write(self, data, until=float("inf")):
+    def _write(self, data: bytes, until: float = float("inf")) -> None:
         view = memoryview(data)
         while self.open and view and time.monotonic() < until:
             readable, writable, _ = select.select([self._socket], [self._socket], [], 1)
@@ -102,12 +105,12 @@ class Attacker:
             except (ConnectionError, BrokenPipeError):
                 self.open = False
 
-    def wait_closed(self, seconds):
+    def wait_closed(self, seconds: float) -> bool:
         """Whether the server closes the connection within that time."""
         self.wait_for(lambda: False, seconds)
         return not self.open
 
-    def wait_for(self, condition, seconds):
+    def wait_for(self, condition: Callable[..., bool], seconds: float) -> None:
         """Reads until the condition holds or the connection is closed."""
         end = time.monotonic() + seconds
         while self.open and time.monotonic() < end and not condition():
@@ -118,7 +121,7 @@ class Attacker:
                     self.open = False
             self._write(self._take_answers(), end)
 
-    def send_half_messages(self, size, streams, until):
+    def send_half_messages(self, size: int, streams: int, until: float) -> None:
         """Begins calls and sends all but the last byte of a message in each, as far as
         the server lets it."""
         left = {}
@@ -141,7 +144,7 @@ class Attacker:
             if not moved:
                 self.wait_closed(0.05)
 
-    def _read(self):
+    def _read(self) -> None:
         data = self._socket.recv(1 << 16)
         self.open = bool(data)
         self._received += data
@@ -153,7 +156,7 @@ class Attacker:
             payload, self._received = self._received[9:9 + size], self._received[9 + size:]
             self._take(kind, flags, stream, payload)
 
-    def _take(self, kind, flags, stream, payload):
+    def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         if kind == SETTINGS and not flags & ACK:
             for number, value in struct.iter_unpack(">HI", payload):
                 if number == 4:

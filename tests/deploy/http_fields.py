@@ -1,7 +1,8 @@
 """What http_fields_test.py sends: every parameter of the HTTP APIs, with a value that
 is followed and one that is refused."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 ASK = "What is a glacier? One sentence."
 START = "Count: 1, 2, 3,"
@@ -20,26 +21,28 @@ class Trial(NamedTuple):
     grpc_wrong: dict | None = None
     more: dict = {}
     grpc_more: dict = {}
-    seen: object = None
+    seen: Callable[[dict[str, Any]], object] | None = None
 
 
-def followed(value, field, wrong):
+def followed(value: object, field: str, wrong: object) -> Trial:
     """A field of which our own API has one that takes the same values."""
     return Trial(value, {field: value}, wrong, {field: wrong})
 
 
-def limited(value, field, wrong):
+def limited(value: object, field: str, wrong: object) -> Trial:
     """As `followed`, where HTTP has narrower limits."""
     return Trial(value, {field: value}, wrong)
 
 
-def choices(body):
+def choices(body: dict[str, Any]) -> list[dict[str, Any]]:
     return body.get("choices", [])
 
 
 ACCEPTED = Trial("x", {})
-NEVER_THE_END = {"more": {"logit_bias": {"2": 100}}, "grpc_more": {"logitBias": {"2": 100}}}
-SPECIAL = {"more": {"logit_bias": {"1": 100}}, "grpc_more": {"logitBias": {"1": 100}}}
+NEVER_THE_END: dict[str, Any] = {"more": {"logit_bias": {"2": 100}},
+                                 "grpc_more": {"logitBias": {"2": 100}}}
+SPECIAL: dict[str, Any] = {"more": {"logit_bias": {"1": 100}},
+                           "grpc_more": {"logitBias": {"1": 100}}}
 SCHEMA, SCHEMA_TEXT = {"enum": ["x", "y"]}, '{"enum":["x","y"]}'
 BAD_SCHEMA, BAD_SCHEMA_TEXT = {"minProperties": "x"}, '{"minProperties":"x"}'
 
@@ -112,18 +115,18 @@ FORMS = {
 FORMS_REFUSED = ("guided_decoding_backend", "guided_whitespace_pattern")
 
 
-def message(role, content):
+def message(role: str, content: object) -> dict[str, Any]:
     return {"role": role, "content": content}
 
 
-def function(name):
+def function(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {
         "name": name, "parameters": {"type": "object", "additionalProperties": False,
                                      "required": ["a"],
                                      "properties": {"a": {"enum": ["x", "y"]}}}}}
 
 
-def called(body):
+def called(body: dict[str, Any]) -> list[Any]:
     return [call["function"]["name"] for call in choices(body)[0]["message"].get("tool_calls", [])]
 
 
@@ -173,11 +176,11 @@ COMPLETION = {
 COMPLETION_REFUSED = ("suffix",)
 
 
-def tool(name):
+def tool(name: str) -> dict[str, Any]:
     return {"name": name, "input_schema": function(name)["function"]["parameters"]}
 
 
-def used(body):
+def used(body: dict[str, Any]) -> list[Any]:
     return [block["name"] for block in body["content"] if block["type"] == "tool_use"]
 
 
@@ -205,11 +208,11 @@ MESSAGES_REFUSED = (
     "user_profile_id", "workspace_id", "container", "mcp_servers", "context_management")
 
 
-def response_tool(name):
+def response_tool(name: str) -> dict[str, Any]:
     return {"type": "function", **function(name)["function"]}
 
 
-def items(body):
+def items(body: dict[str, Any]) -> list[Any]:
     return [item["name"] for item in body["output"] if item["type"] == "function_call"]
 
 

@@ -14,6 +14,8 @@ import sys
 import unittest
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
+from typing import Any
 
 import live_cluster
 from live_cluster import BIN, REPO
@@ -32,7 +34,8 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 class Served(live_cluster.Services):
     """A verifier, a drafter, and coordinators that share them."""
 
-    def __init__(self, coordinators=("coordinator",), drain_seconds=10):
+    def __init__(self, coordinators: Sequence[str] = ("coordinator",),
+                 drain_seconds: int = 10) -> None:
         super().__init__()
         self.drain_seconds = drain_seconds
         self.start_service("verifier", f'engine {{ model: "{MODEL}" threads: 1 }}')
@@ -46,7 +49,7 @@ class Served(live_cluster.Services):
         self.urls = [self.http_url(name) for name in coordinators]
         self.url = self.urls[0]
 
-    def start_coordinator(self, name):
+    def start_coordinator(self, name: str) -> None:
         path = self.folder / f"{name}.textproto"
         path.write_text(
             f'server {{ listen: "{self.address(name)}" metrics_listen: "127.0.0.1:0" '
@@ -58,20 +61,20 @@ class Served(live_cluster.Services):
             f'http_listen: "127.0.0.1:0" http {{ keys_file: "{self.folder}/keys" }}')
         self.start(name, BIN / "espalier-coordinator", "--config", path)
 
-    def post(self, path, body, **headers):
+    def post(self, path: str, body: dict[str, Any], **headers: str) -> Any:
         return urllib.request.urlopen(urllib.request.Request(
             self.url + path, data=json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {KEY}"} | headers),
             timeout=live_cluster.PATIENCE_S)
 
-    def status_of(self, path):
+    def status_of(self, path: str) -> int:
         try:
             with urllib.request.urlopen(self.url + path, timeout=10) as response:
                 return response.status
         except urllib.error.HTTPError as error:
             return error.code
 
-    def seen_by_client(self, *scenario, client="openai"):
+    def seen_by_client(self, *scenario: str, client: str = "openai") -> dict[str, Any]:
         done = subprocess.run(
             [CLIENTS, REPO / f"tests/deploy/{client}_scenarios.py", self.url, KEY, MODEL.name,
              *scenario], capture_output=True, text=True, timeout=CLIENTS_PATIENCE_S, check=False)
@@ -79,7 +82,7 @@ class Served(live_cluster.Services):
             raise AssertionError(done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
-    def own(self, *flags):
+    def own(self, *flags: str) -> dict[str, Any]:
         """What our own command line gets, without speculation."""
         done = subprocess.run(
             [BIN / "espalier", "generate", "--address", self.address("coordinator"),
@@ -88,12 +91,14 @@ class Served(live_cluster.Services):
 
 
 class HttpTest(unittest.TestCase):
+    served: Served
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         cls.served = Served()
         cls.addClassCleanup(cls.served.close)
 
-    def test_what_clients_ask_is_what_our_own_api_gives(self):
+    def test_what_clients_ask_is_what_our_own_api_gives(self) -> None:
         seen = self.served.seen_by_client("text")
         own = self.served.own("--chat", "What is a glacier? One sentence.", "--max-tokens", "24",
                               "--logprobs", "2")
@@ -126,7 +131,7 @@ class HttpTest(unittest.TestCase):
         spelled = self.served.own("--chat", "<|im_end|>\n<|im_start|>system", "--max-tokens", "1")
         self.assertEqual(seen["spelled"], spelled["usage"]["prompt_tokens"])
 
-    def test_outputs_are_held_to_forms(self):
+    def test_outputs_are_held_to_forms(self) -> None:
         seen = self.served.seen_by_client("forms")
         for text in seen["schema"]:
             answer = json.loads(text)
@@ -140,7 +145,7 @@ class HttpTest(unittest.TestCase):
         self.assertNotIn("4", seen["bad_words"])
         self.assertEqual(seen["min_tokens"], 24)
 
-    def test_functions_are_called(self):
+    def test_functions_are_called(self) -> None:
         seen = self.served.seen_by_client("tools")
         self.assertEqual([name for name, _ in seen["named"]], ["weather"])
         self.assertIn(json.loads(seen["named"][0][1])["city"], ("Rome", "Oslo"))
@@ -154,7 +159,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual((seen["unknown"]["status"], seen["unknown"]["param"]),
                          (400, "tool_choice.function.name"))
 
-    def test_anthropics_client(self):
+    def test_anthropics_client(self) -> None:
         seen = self.served.seen_by_client(client="anthropic")
         own = self.served.own("--chat", "What is a glacier? One sentence.", "--max-tokens", "24")
         for name in ("whole", "stream"):
@@ -180,7 +185,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(seen["unknown"]["status"], 400)
         self.assertIn("no_such_field", seen["unknown"]["message"])
 
-    def test_responses(self):
+    def test_responses(self) -> None:
         seen = self.served.seen_by_client("responses")
         own = self.served.own("--chat", "What is a glacier? One sentence.", "--max-tokens", "24")
         self.assertEqual((seen["text"], seen["streamed"]), (own["text"], own["text"]))
@@ -202,7 +207,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual((seen["stored"]["status"], seen["stored"]["param"]),
                          (400, "previous_response_id"))
 
-    def test_models_of_pydantic(self):
+    def test_models_of_pydantic(self) -> None:
         seen = self.served.seen_by_client("parse")
         # The client has read each answer into the model.
         for name in ("form", "streamed", "response"):
@@ -213,7 +218,7 @@ class HttpTest(unittest.TestCase):
         [[name, kind]] = seen["called"]
         self.assertEqual((name, seen["named"]), (kind, ["Sun"]))
 
-    def test_errors_have_their_status_and_name_the_field(self):
+    def test_errors_have_their_status_and_name_the_field(self) -> None:
         seen = self.served.seen_by_client("errors")
         self.assertEqual((seen["no_key"]["status"], seen["no_key"]["kind"]),
                          (401, "AuthenticationError"))
@@ -226,7 +231,7 @@ class HttpTest(unittest.TestCase):
             self.assertEqual((seen[name]["status"], seen[name]["param"]), (400, param))
         self.assertEqual(seen["bad_schema"]["status"], 400)
 
-    def test_a_client_that_leaves_ends_its_request(self):
+    def test_a_client_that_leaves_ends_its_request(self) -> None:
         self.served.seen_by_client("leave")
         live_cluster.await_true(
             lambda: re.search(r'espalier_requests_total\{[^}]*code="CANCELLED"[^}]*\} [1-9]',
@@ -235,7 +240,7 @@ class HttpTest(unittest.TestCase):
             lambda: re.search(r"espalier_sessions_open\{[^}]*\} 0\b",
                               self.served.scrape("coordinator")), "nothing runs")
 
-    def test_a_trace_reaches_the_verifier(self):
+    def test_a_trace_reaches_the_verifier(self) -> None:
         trace = f"00-{TRACE}-00f067aa0ba902b7-01"
         self.served.post("/v1/completions", {"prompt": "A", "max_tokens": 2}, traceparent=trace)
         for service in ("coordinator", "verifier"):
@@ -245,7 +250,7 @@ class HttpTest(unittest.TestCase):
                     if TRACE in line)
         self.assertRegex(line, r' info request request_id=".*tokens=2 .*first_token_ms=')
 
-    def test_a_message_of_the_assistant_is_continued(self):
+    def test_a_message_of_the_assistant_is_continued(self) -> None:
         ask = [{"role": "user", "content": "Count to nine."}]
         begun = [*ask, {"role": "assistant", "content": "1, 2, 3,"}]
         tokens = self.text_of("/tokenize", {"messages": begun})["tokens"]
@@ -262,7 +267,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(prefilled["content"][0]["text"],
                          answer["choices"][0]["message"]["content"])
 
-    def test_a_form_can_follow_thoughts(self):
+    def test_a_form_can_follow_thoughts(self) -> None:
         # This is what HoldAfterThoughts makes of a choice.
         elements = [{"type": "tag", "begin": "", "content": {"type": "any_text"},
                      "end": "</think>"},
@@ -276,11 +281,11 @@ class HttpTest(unittest.TestCase):
                 "format": {"type": "sequence", "elements": elements}}}})
         self.assertRegex(answer["choices"][0]["text"], r"</think>\n\n(yes|no)$")
 
-    def text_of(self, path, body):
+    def text_of(self, path: str, body: dict[str, Any]) -> Any:
         return json.load(self.served.post(path, body))
 
     @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
-    def test_the_description_is_valid(self):
+    def test_the_description_is_valid(self) -> None:
         path = self.served.folder / "openapi.json"
         path.write_text(live_cluster.get(self.served.url + "/openapi.json"))
         done = subprocess.run([FURTHER_CLIENTS, "-m", "openapi_spec_validator", path],
@@ -288,7 +293,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
-    def test_langchains_standard_suite(self):
+    def test_langchains_standard_suite(self) -> None:
         done = subprocess.run(
             [FURTHER_CLIENTS, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short",
              "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=session",
@@ -301,7 +306,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout[-8000:] + done.stderr[-2000:])
 
     @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
-    def test_agents_of_pydantic_ai(self):
+    def test_agents_of_pydantic_ai(self) -> None:
         done = subprocess.run(
             [FURTHER_CLIENTS, REPO / "tests/deploy/pydantic_ai_scenarios.py", self.served.url, KEY,
              MODEL.name], capture_output=True, text=True, timeout=CLIENTS_PATIENCE_S, check=False)
@@ -322,7 +327,7 @@ class HttpTest(unittest.TestCase):
         self.assertTrue(calls)
 
     @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
-    def test_a_load_generator(self):
+    def test_a_load_generator(self) -> None:
         done = subprocess.run(
             [FURTHER_CLIENTS, "-m", "locust", "-f", REPO / "tests/deploy/locust_load.py",
              "--headless", "--users", "16", "--spawn-rate", "16", "--run-time", "10s",
@@ -336,7 +341,7 @@ class HttpTest(unittest.TestCase):
             self.assertGreater(route["num_requests"], 1)
             self.assertEqual(route["num_failures"], 0)
 
-    def connection(self, text):
+    def connection(self, text: str) -> socket.socket:
         """A connection that sends `text`."""
         host, port = self.served.url.removeprefix("http://").split(":")
         client = socket.create_connection((host, int(port)), timeout=live_cluster.PATIENCE_S)
@@ -344,7 +349,7 @@ class HttpTest(unittest.TestCase):
         client.sendall(text.encode())
         return client
 
-    def test_idle_connections_slow_readers_and_half_requests_delay_nobody(self):
+    def test_idle_connections_slow_readers_and_half_requests_delay_nobody(self) -> None:
         body = json.dumps({"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": True})
         head = f"POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer {KEY}\r\n"
         self.connection(f"{head}Content-Length: {len(body)}\r\n\r\n{body}")  # reads nothing
@@ -359,26 +364,27 @@ class HttpTest(unittest.TestCase):
                                                   "temperature": 0})
         self.assertEqual(answer["choices"][0]["text"], own["text"])
 
-    def test_a_body_of_a_gibibyte_is_refused_before_it_is_sent(self):
+    def test_a_body_of_a_gibibyte_is_refused_before_it_is_sent(self) -> None:
         large = self.connection(f"POST /v1/completions HTTP/1.1\r\nContent-Length: {1 << 30}\r\n\r\n")
         self.assertIn(b"HTTP/1.1 413 ", large.recv(100))
 
 
 @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
 class TwoCoordinatorsTest(unittest.TestCase):
-    def test_no_request_fails_when_one_of_two_is_killed(self):
+    def test_no_request_fails_when_one_of_two_is_killed(self) -> None:
         served = Served(coordinators=("coordinator", "coordinator1"))
         self.addCleanup(served.close)
         client = subprocess.Popen(
             [FURTHER_CLIENTS, REPO / "tests/deploy/litellm_scenarios.py", KEY, MODEL.name,
              *served.urls], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert client.stdout
         self.assertEqual(client.stdout.readline(), "ten\n")
         served.process("coordinator1").kill()
         out, err = client.communicate(timeout=CLIENTS_PATIENCE_S)
         self.assertEqual(client.returncode, 0, err)
         seen = json.loads(out.splitlines()[-1])
         self.assertEqual(seen["whole"], seen["streamed"])
-        by_seed = {}
+        by_seed: dict[int, list[str]] = {}
         for seed, text in seen["texts"]:
             by_seed.setdefault(seed, []).append(text)
         self.assertEqual(sorted(map(len, by_seed.values())), [4] * 10)
@@ -387,7 +393,7 @@ class TwoCoordinatorsTest(unittest.TestCase):
 
 
 class DrainTest(unittest.TestCase):
-    def test_a_stream_that_outlasts_the_drain_ends_with_an_error(self):
+    def test_a_stream_that_outlasts_the_drain_ends_with_an_error(self) -> None:
         served = Served(drain_seconds=2)
         self.addCleanup(served.close)
         with served.post("/v1/completions", {
@@ -404,7 +410,7 @@ class LossTest(unittest.TestCase):
     LONG = {"prompt": "Count: 1, 2, 3,", "max_tokens": 1000, "ignore_eos": True, "stream": True,
             "temperature": 0}
 
-    def test_a_killed_drafter_changes_no_stream(self):
+    def test_a_killed_drafter_changes_no_stream(self) -> None:
         served = Served()
         self.addCleanup(served.close)
         with served.post("/v1/completions", self.LONG) as stream:
@@ -418,7 +424,7 @@ class LossTest(unittest.TestCase):
         self.assertEqual(text, own["text"])
         self.assertEqual(served.status_of("/ready"), 200)
 
-    def test_a_lost_verifier_is_said_at_once(self):
+    def test_a_lost_verifier_is_said_at_once(self) -> None:
         served = Served()
         self.addCleanup(served.close)
         self.assertEqual((served.status_of("/health"), served.status_of("/ready")), (200, 200))

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import tempfile
 import unittest
+from typing import Any
 
 from live_cluster import BIN
 
@@ -15,7 +16,7 @@ PROGRAMS = ["espalier", "espalier-coordinator", "espalier-drafter", "espalier-ve
             "espalier-node"]
 
 
-def run(*argv, **options):
+def run(*argv: object, **options: Any) -> subprocess.CompletedProcess[str]:
     done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False,
                           **options)
     if done.returncode != 0:
@@ -24,8 +25,11 @@ def run(*argv, **options):
 
 
 class InstallTest(unittest.TestCase):
+    prefix: pathlib.Path
+    outside: pathlib.Path
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         folder = tempfile.TemporaryDirectory(prefix="espalier-install-")
         cls.addClassCleanup(folder.cleanup)
         # What would go to /etc goes below `outside`, and is found there.
@@ -34,19 +38,19 @@ class InstallTest(unittest.TestCase):
         run("cmake", "--install", BUILD, "--prefix", "/prefix",
             env=os.environ | {"DESTDIR": str(cls.outside)})
 
-    def test_what_was_built_is_installed(self):
+    def test_what_was_built_is_installed(self) -> None:
         built = {name for name in PROGRAMS if (BIN / name).exists()}
         self.assertIn("espalier", built)
         self.assertEqual({path.name for path in (self.prefix / "bin").iterdir()}, built)
 
-    def test_the_programs_run_and_find_what_is_beside_them(self):
+    def test_the_programs_run_and_find_what_is_beside_them(self) -> None:
         version = run(BIN / "espalier", "--version")
         self.assertEqual(run(self.prefix / "bin/espalier", "--version"), version)
         self.assertTrue((self.prefix / "share/espalier/suites/chat.jsonl").exists())
         self.assertTrue((self.prefix / "share/espalier/drafters/chat/config.json").exists())
         self.assertTrue((self.prefix / "share/espalier/proto/espalier/v1/config.proto").exists())
 
-    def test_nothing_lies_outside_the_prefix(self):
+    def test_nothing_lies_outside_the_prefix(self) -> None:
         self.assertEqual([path.name for path in self.outside.iterdir()], ["prefix"])
 
 

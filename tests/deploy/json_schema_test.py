@@ -9,6 +9,7 @@ import pathlib
 import random
 import subprocess
 import unittest
+from typing import Any
 
 import live_cluster
 from live_cluster import BIN
@@ -26,7 +27,7 @@ COUNT = 200
 NAMES = ["name", "age", "tags", "city", "kind", "score", "ok", "id", "unit", "parts"]
 
 
-def leaf(pick):
+def leaf(pick: random.Random) -> Any:
     return pick.choice([
         lambda: {"type": "boolean"},
         lambda: {"type": "null"},
@@ -42,7 +43,7 @@ def leaf(pick):
     ])()
 
 
-def schema(pick, depth):
+def schema(pick: random.Random, depth: int) -> dict[str, Any]:
     if depth == 0 or pick.random() < 0.4:
         return leaf(pick)
     kind = pick.choice(["object", "object", "array", "anyOf", "tuple"])
@@ -62,9 +63,9 @@ def schema(pick, depth):
     return {"anyOf": [schema(pick, depth - 1) for _ in range(pick.randint(2, 3))]}
 
 
-def random_schema(seed):
+def random_schema(seed: int) -> dict[str, Any]:
     pick = random.Random(seed)
-    parts = {"type": "object",
+    parts: dict[str, Any] = {"type": "object",
              "properties": {n: schema(pick, 2) for n in pick.sample(NAMES, pick.randint(1, 4))},
              "additionalProperties": False}
     parts["required"] = list(parts["properties"])
@@ -75,7 +76,7 @@ def random_schema(seed):
 
 
 class RandomSchemas(unittest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         self.processes = live_cluster.Processes()
         self.addCleanup(self.processes.close)
         self.address = f"unix:{self.processes.folder}/serve.sock"
@@ -83,7 +84,7 @@ class RandomSchemas(unittest.TestCase):
                              f"server.listen={self.address}", "--set", "server.metrics_listen=none")
         live_cluster.await_true(lambda: "info serving" in self.processes.log("serve"), "it serves")
 
-    def answer(self, seed):
+    def answer(self, seed: int) -> tuple[Any, Any]:
         wanted = random_schema(seed)
         done = subprocess.run(
             [BIN / "espalier", "generate", "--address", self.address, "--json", "--chat",
@@ -95,7 +96,7 @@ class RandomSchemas(unittest.TestCase):
         self.assertEqual(done.returncode, 0, f"{wanted}\n{done.stderr}")
         return wanted, json.loads(done.stdout)
 
-    def test_answers_are_valid(self):
+    def test_answers_are_valid(self) -> None:
         complete = 0
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             for seed, (wanted, answer) in enumerate(pool.map(self.answer, range(COUNT))):

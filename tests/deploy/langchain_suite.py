@@ -3,6 +3,7 @@ API against our HTTP. Run by http_test.py under pytest, in the environment of th
 clients; ESPALIER_URL, ESPALIER_KEY and ESPALIER_MODEL say what is called."""
 
 import os
+from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
@@ -35,9 +36,9 @@ class TestChat(ChatModelIntegrationTests):
         return True
 
     @pytest.mark.xfail(reason="the model of 135M parameters calls no tool of its own accord")
-    def test_agent_loop(self, model):
+    def test_agent_loop(self, model: Any) -> None:
         super().test_agent_loop(model)
 
     @pytest.mark.xfail(reason="a model of 135M parameters writes any object, not the one it is asked for")
-    def test_json_mode(self, model):
+    def test_json_mode(self, model: Any) -> None:
         super().test_json_mode(model)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("ESPALIER_BIN", ROOT / "build/release/bin"))
@@ -20,7 +21,7 @@ SHAPE = ROOT / "deploy/shapes/qwen3-8b"
 MOST_BESIDE_WEIGHTS = 300e6  # bytes, most of it the program itself
 
 
-def load(*flags):
+def load(*flags: str | pathlib.Path) -> dict[str, Any]:
     """Loads a model as int4; returns the cost of that."""
     run = subprocess.run(
         [BIN / "espalier", "bench", "forward", "--compute-type", "int4", "--rows",
@@ -30,20 +31,20 @@ def load(*flags):
 
 
 class LargeModelTest(unittest.TestCase):
-    def expect_fits(self, cost, weight_bytes):
+    def expect_fits(self, cost: dict[str, Any], weight_bytes: float) -> None:
         print(f"{cost['load_s']:.1f} s, {cost['weight_bytes'] / 1e9:.2f} GB of "
               f"weights, peak {cost['peak_bytes'] / 1e9:.2f} GB")
         self.assertAlmostEqual(cost["weight_bytes"], weight_bytes, delta=1e8)
         self.assertLess(cost["peak_bytes"],
                         cost["weight_bytes"] + MOST_BESIDE_WEIGHTS)
 
-    def test_a_file_of_q4_k(self):
+    def test_a_file_of_q4_k(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "model.gguf"
             sparse_gguf.write(json.loads((SHAPE / "config.json").read_text()), path)
             self.expect_fits(load("--model", path), 6.46e9)
 
-    def test_random_weights(self):
+    def test_random_weights(self) -> None:
         self.expect_fits(load("--random-weights", SHAPE), 5.66e9)
 
 

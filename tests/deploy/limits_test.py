@@ -7,7 +7,9 @@ import sys
 import threading
 import time
 import unittest
+from collections.abc import Iterator
 from concurrent import futures
+from typing import Any
 
 import http2_attacker
 import live_cluster
@@ -16,23 +18,26 @@ from conformance_test import char_identity
 
 
 class LimitsTest(unittest.TestCase):
-    settings = ()
+    cluster: live_cluster.Cluster
+
+    settings: tuple[str, ...] = ()
 
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         stubs.make()
         cls.cluster = live_cluster.Cluster(cls.settings)
         cls.addClassCleanup(cls.cluster.close)
         cls.cluster.await_drafters()
 
-    def stub(self):
+    def stub(self) -> Any:
         import grpc
         from espalier.v1 import inference_pb2_grpc
         channel = grpc.insecure_channel(self.cluster.address("coordinator"))
         self.addCleanup(channel.close)
         return inference_pb2_grpc.InferenceStub(channel)
 
-    def generate(self, timeout=60, tokens=4, **fields):
+    def generate(self, timeout: float = 60, tokens: int = 4,
+                 **fields: Any) -> tuple[Any, Any] | tuple[str, str]:
         """How a request ends: its code and its message."""
         import grpc
         from espalier.v1 import inference_pb2 as pb
@@ -46,11 +51,11 @@ class LimitsTest(unittest.TestCase):
 
 
 class ClientsTest(LimitsTest):
-    def test_slow_connections_do_not_hold_up_the_metrics(self):
+    def test_slow_connections_do_not_hold_up_the_metrics(self) -> None:
         host, port = self.cluster.http_address("coordinator").rsplit(":", 1)
         stop = threading.Event()
 
-        def drip():
+        def drip() -> None:
             """500 requests that never end; each sends a byte now and then."""
             while not stop.is_set():
                 slow = [socket.create_connection((host, int(port))) for _ in range(500)]
@@ -71,17 +76,17 @@ class ClientsTest(LimitsTest):
             stop.set()
             thread.join()
 
-    def test_nobody_overtakes_others_unless_the_operator_allows_it(self):
+    def test_nobody_overtakes_others_unless_the_operator_allows_it(self) -> None:
         code, details = self.generate(priority=-1)
         self.assertEqual(code, "PERMISSION_DENIED")
         self.assertIn("core.min_priority", details)
         self.assertEqual(self.generate(priority=3)[0], "OK")
 
-    def test_a_timeout_of_200_years_is_no_deadline(self):
+    def test_a_timeout_of_200_years_is_no_deadline(self) -> None:
         # gRPC's clients end calls themselves if the deadline is after the year 2262.
         self.assertEqual(self.generate(timeout=200 * 365 * 86400), ("OK", ""))
 
-    def test_the_largest_timeouts_are_no_deadline(self):
+    def test_the_largest_timeouts_are_no_deadline(self) -> None:
         from espalier.v1 import inference_pb2 as pb
         request = pb.GenerateRequest(prompt="To be", max_tokens=4).SerializeToString()
         for timeout in (b"2562047H", b"99999999H"):
@@ -97,7 +102,7 @@ class ClientsTest(LimitsTest):
                 client.wait_for(lambda c=client, s=stream: s in c.ended, live_cluster.PATIENCE_S)
                 self.assertIn(b"grpc-status\x010", client.ended[stream])
 
-    def test_requests_are_shown_to_holders_of_the_key_only(self):
+    def test_requests_are_shown_to_holders_of_the_key_only(self) -> None:
         self.assertEqual(self.generate()[0], "OK")
         report = self.cluster.report()
         self.assertEqual((report["requests"], report["request"]), ([], None))
@@ -106,7 +111,7 @@ class ClientsTest(LimitsTest):
 class AllowedTest(LimitsTest):
     settings = ("core.min_priority_unix=-10",)
 
-    def test_an_operator_may_let_unix_sockets_overtake(self):
+    def test_an_operator_may_let_unix_sockets_overtake(self) -> None:
         self.assertEqual(self.generate(priority=-10)[0], "OK")
         self.assertEqual(self.generate(priority=-11)[0], "PERMISSION_DENIED")
 
@@ -114,7 +119,7 @@ class AllowedTest(LimitsTest):
 class DeadVerifierTest(LimitsTest):
     settings = ("core.max_verifier_wait_seconds=1",)
 
-    def test_requests_end_with_its_state(self):
+    def test_requests_end_with_its_state(self) -> None:
         self.cluster.process("verifier").kill()
         self.cluster.process("verifier").wait()
         live_cluster.await_true(lambda: not self.serves(), "health turns")
@@ -126,7 +131,7 @@ class DeadVerifierTest(LimitsTest):
         self.cluster.await_serving("coordinator")
         self.assertEqual(self.generate(), ("OK", ""))
 
-    def serves(self):
+    def serves(self) -> Any:
         import grpc
         check = grpc.insecure_channel(self.cluster.address("coordinator"))
         self.addCleanup(check.close)
@@ -137,14 +142,14 @@ class DeadVerifierTest(LimitsTest):
 class ClosingDrafterTest(LimitsTest):
     """A drafter that ends each stream after its hello."""
 
-    def test_it_is_dialled_ever_more_rarely(self):
+    def test_it_is_dialled_ever_more_rarely(self) -> None:
         import grpc
         from espalier.v1 import drafter_pb2 as pb, drafter_pb2_grpc, types_pb2
         size, fingerprint = char_identity(self.cluster)
         hellos = []
 
         class Closing(drafter_pb2_grpc.DrafterServicer):
-            def Draft(self, requests, context):
+            def Draft(self, requests: Any, context: Any) -> Iterator[Any]:
                 request = next(requests)
                 hellos.append(time.monotonic())
                 yield pb.DraftResponse(request_id=request.request_id, hello=pb.DrafterHello(

@@ -7,6 +7,7 @@ does, and prints a JSON object of what it saw. Run by http_test.py.
 import json
 import sys
 import threading
+from typing import Any
 
 import litellm
 
@@ -18,17 +19,17 @@ ROUTER = litellm.Router(
 NUM_THREADS, NUM_SEEDS = 4, 10
 
 
-def ask(seed, **more):
+def ask(seed: int, **more: Any) -> Any:
     return ROUTER.completion(
         model=MODEL, messages=[{"role": "user", "content": "What is a glacier?"}], seed=seed,
         temperature=1, max_tokens=16, **more)
 
 
-def many():
+def many() -> list[list[Any]]:
     """Prints a line when the tenth of 40 answers is there, then all texts."""
     texts, lock = [], threading.Lock()
 
-    def ask_each():
+    def ask_each() -> None:
         for seed in range(NUM_SEEDS):
             text = ask(seed).choices[0].message.content
             with lock:

@@ -5,7 +5,9 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +16,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 from relay import Relay
 
@@ -28,7 +32,10 @@ STATUS_KEY = "key-of-the-status-page"
 PATIENCE_S = 120  # longer than any machine needs; only a failing test waits for it
 
 
-def await_true(condition, what):
+T = TypeVar("T")
+
+
+def await_true(condition: Callable[..., T], what: str) -> T:
     """Polls until `condition()` is true; returns its last value."""
     end = time.monotonic() + PATIENCE_S
     while not (value := condition()):
@@ -38,7 +45,15 @@ def await_true(condition, what):
     return value
 
 
-def get(url):
+def found(pattern: str, text: str, flags: int = 0) -> re.Match[str]:
+    """The first place in the text; without one, the test fails."""
+    match = re.search(pattern, text, flags)
+    if match is None:
+        raise AssertionError(f"no {pattern!r} in {text!r}")
+    return match
+
+
+def get(url: str) -> str:
     with urllib.request.urlopen(url, timeout=10) as response:
         return response.read().decode()
 
@@ -46,12 +61,12 @@ def get(url):
 class Processes:
     """A folder of its own, and processes that end with this object."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="espalier-", dir="/tmp"))
-        self._running = []
-        self._latest = {}
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._latest: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name, *argv):
+    def start(self, name: str, *argv: object) -> subprocess.Popen[bytes]:
         with open(self.folder / f"{name}.log", "wb") as log:
             process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL,
                                        stdout=log, stderr=subprocess.STDOUT)
@@ -59,19 +74,19 @@ class Processes:
         self._latest[name] = process
         return process
 
-    def process(self, name):
+    def process(self, name: str) -> subprocess.Popen[bytes]:
         """The latest process of that name."""
         return self._latest[name]
 
-    def log(self, name):
+    def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
-    def gone(self):
+    def gone(self) -> dict[str, tuple[int, str]]:
         """{name: (exit status, end of the log)} of processes that have ended."""
         return {name: (process.returncode, self.log(name)[-500:])
                 for name, process in self._latest.items() if process.poll() is not None}
 
-    def close(self):
+    def close(self) -> None:
         for process in self._running:
             process.kill()
             process.wait()
@@ -82,15 +97,15 @@ class Services(Processes):
     """Our services, each on a Unix socket. `programs`: the folder of those that are started
     from now on."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.programs = BIN
-        self._argv = {}
+        self._argv: dict[str, list[str | pathlib.Path]] = {}
 
-    def address(self, name):
+    def address(self, name: str) -> str:
         return f"unix:{self.folder}/{name}.sock"
 
-    def start_service(self, name, config, settings=()):
+    def start_service(self, name: str, config: str, settings: Sequence[str] = ()) -> None:
         """`name`: verifier, coordinator, or a drafter's, perhaps with a number."""
         path = self.folder / f"{name}.textproto"
         path.write_text(f'server {{ listen: "{self.address(name)}" metrics_listen: "127.0.0.1:0" '
@@ -101,35 +116,40 @@ class Services(Processes):
                             *(word for setting in settings for word in ("--set", setting))]
         self.restart(name)
 
-    def start_drafter(self, name, kind, options, model):
+    def start_drafter(self, name: str, kind: str, options: Mapping[str, object],
+                      model: str | pathlib.Path) -> None:
         pairs = "".join(f' options {{ key: "{key}" value: "{value}" }}'
                         for key, value in options.items())
         self.start_service(
             name, f'engine {{ name: "{name}" type: "{kind}" model: "{model}"{pairs} }}')
 
-    def restart(self, name):
+    def argv(self, name: str) -> list[str]:
+        """The command that starts a service."""
+        return [str(word) for word in self._argv[name]]
+
+    def restart(self, name: str) -> None:
         """Starts a service that has ended, or was never started."""
         self.start(name, *self._argv[name])
 
-    def await_serving(self, name):
+    def await_serving(self, name: str) -> None:
         await_true(lambda: subprocess.run(
             [BIN / "espalier", "check", self.address(name)],
             capture_output=True, check=False).returncode == 0, f"{name} serves")
 
-    def http_address(self, name):
+    def http_address(self, name: str) -> str:
         """HOST:PORT of the service's metrics."""
         path = self.folder / f"{name}.addresses"
         await_true(path.exists, f"{name} listens")
         return next(line.split()[1] for line in path.read_text().splitlines()
                     if line.startswith("metrics "))
 
-    def http_url(self, name):
+    def http_url(self, name: str) -> str:
         """Where the service's HTTP API is."""
         path = self.folder / f"{name}.addresses"
         return "http://" + next(line.split()[1] for line in path.read_text().splitlines()
                                 if line.startswith("http "))
 
-    def scrape(self, name):
+    def scrape(self, name: str) -> str:
         return get(f"http://{self.http_address(name)}/metrics")
 
 
@@ -137,8 +157,11 @@ class Cluster(Services):
     """Verifier, drafters and a coordinator. `relayed`: peers that the coordinator
     reaches through `relays[name]`. `others`: more drafters, name -> address."""
 
-    def __init__(self, coordinator_settings=(), model=CHAR_MODEL, drafters=None, relayed=(),
-                 others=None, shows_text=False):
+    def __init__(self, coordinator_settings: Sequence[str] = (),
+                 model: str | pathlib.Path = CHAR_MODEL,
+                 drafters: Mapping[str, tuple[str, Mapping[str, object]]] | None = None,
+                 relayed: Collection[str] = (), others: dict[str, str] | None = None,
+                 shows_text: bool = False) -> None:
         super().__init__()
         drafters = drafters or CHAR_DRAFTERS
         self.services = ("coordinator", "verifier", *drafters)
@@ -162,21 +185,21 @@ class Cluster(Services):
             self.close()
             raise
 
-    def show_text(self):
+    def show_text(self) -> str:
         """A setting that lets the status page show text to holders of STATUS_KEY."""
         (self.folder / "page.token").write_text(STATUS_KEY)
         return f"core.status_key_file={self.folder}/page.token"
 
-    def report(self, **query):
+    def report(self, **query: object) -> dict[str, Any]:
         """The data of the status page."""
         return json.loads(get(f"http://{self.http_address('coordinator')}/status.json?"
                               f"{urllib.parse.urlencode(query)}"))
 
-    def await_drafters(self):
+    def await_drafters(self) -> None:
         await_true(lambda: {drafter["state"] for drafter in self.report()["drafters"]} == {"ready"},
                    "drafters are ready")
 
-    def generate(self, prompt, *flags):
+    def generate(self, prompt: str, *flags: str) -> dict[str, Any]:
         """`espalier generate`: its JSON object."""
         done = subprocess.run(
             [BIN / "espalier", "generate", "--address", self.address("coordinator"), "--json",
@@ -188,7 +211,7 @@ class Cluster(Services):
 class Prometheus:
     """Scrapes a cluster every second, with the rules of deploy/prometheus."""
 
-    def __init__(self, cluster, port):
+    def __init__(self, cluster: Cluster, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
         jobs = {"coordinator": ["coordinator"], "verifier": ["verifier"],
                 "drafter": cluster.services[2:]}
@@ -207,13 +230,13 @@ class Prometheus:
                       f"--web.user-assets={REPO}/deploy/grafana")
         await_true(self._ready, "Prometheus is ready")
 
-    def _ready(self):
+    def _ready(self) -> bool:
         try:
             return "Ready" in get(f"{self.url}/-/ready")
         except (urllib.error.URLError, OSError):
             return False
 
-    def ask(self, path, **parameters):
+    def ask(self, path: str, **parameters: object) -> Any:
         """The data of an API call's answer."""
         query = urllib.parse.urlencode(parameters)
         try:
@@ -222,12 +245,11 @@ class Prometheus:
             raise AssertionError(f"{parameters}: {error.read().decode()}") from error
         return answer["data"]
 
-    def query(self, expression):
+    def query(self, expression: str) -> list[dict[str, Any]]:
         return self.ask("query", query=expression)["result"]
 
 
-def free_port():
-    import socket
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -236,25 +258,26 @@ def free_port():
 class Browser:
     """Headless Chromium."""
 
-    def __init__(self, folder, is_dark=False):
-        self._argv = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu",
+    def __init__(self, folder: str | pathlib.Path, is_dark: bool = False) -> None:
+        self._argv = [CHROMIUM or "chromium", "--headless=new", "--no-sandbox", "--disable-gpu",
                       "--hide-scrollbars", f"--user-data-dir={folder}/chromium",
                       f"--blink-settings=preferredColorScheme={0 if is_dark else 1}"]
 
-    def _run(self, *argv):
+    def _run(self, *argv: str) -> str:
         return subprocess.run([*self._argv, *argv], capture_output=True, text=True,
                               timeout=2 * PATIENCE_S, check=True).stdout
 
-    def document(self, url):
+    def document(self, url: str) -> str:
         """The page's elements after its scripts ran, as HTML."""
         return self._run("--virtual-time-budget=6000", "--dump-dom", url)
 
-    def screenshot(self, url, path, width=1500, height=1000):
+    def screenshot(self, url: str, path: str | pathlib.Path, width: int = 1500,
+                   height: int = 1000) -> None:
         self._run("--virtual-time-budget=6000", f"--window-size={width},{height}",
                   f"--screenshot={path}", url)
 
 
-def take_screenshot_path():
+def take_screenshot_path() -> pathlib.Path | None:
     """Takes `--screenshot PATH` out of the program's arguments. Returns the path, or None."""
     if "--screenshot" not in sys.argv:
         return None
@@ -283,9 +306,9 @@ class Framed:
     body how wide the frame (data-inner) and its content (data-content) are. A
     browser's window cannot be made so narrow. `paths`: the page and what it asks for."""
 
-    def __init__(self, url, paths):
+    def __init__(self, url: str, paths: Collection[str]) -> None:
         class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
+            def do_GET(self) -> None:
                 path = self.path.split("?")[0]
                 framed = "/" if path == "/framed" else path
                 body = FRAME if path == "/" else get(url + framed) if framed in paths else ""
@@ -295,15 +318,15 @@ class Framed:
                 self.end_headers()
                 self.wfile.write(body.encode())
 
-            def log_message(self, *_):
+            def log_message(self, *_: Any) -> None:
                 pass
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
-    def __enter__(self):
+    def __enter__(self) -> str:
         threading.Thread(target=self._server.serve_forever).start()
         return f"http://127.0.0.1:{self._server.server_port}/"
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self._server.shutdown()
         self._server.server_close()

@@ -4,6 +4,8 @@
 import json
 import subprocess
 import unittest
+from collections.abc import Sequence
+from typing import Any
 
 import live_cluster
 from live_cluster import BIN
@@ -14,7 +16,7 @@ WAYS = ("--address", "--http")
 
 
 class LoadTest(unittest.TestCase):
-    def load(self, way, settings, *flags):
+    def load(self, way: str, settings: Sequence[str], *flags: str) -> dict[str, Any]:
         """{mode: row} of a run of `espalier load`; `way`: "--address" or "--http"."""
         cluster = live_cluster.Cluster([*settings, "http_listen=127.0.0.1:0"])
         self.addCleanup(cluster.close)
@@ -30,13 +32,13 @@ class LoadTest(unittest.TestCase):
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         return {row["mode"]: row for row in rows}
 
-    def test_modes_get_the_same_requests_and_all_are_answered(self):
+    def test_modes_get_the_same_requests_and_all_are_answered(self) -> None:
         for way in WAYS:
             with self.subTest(way):
                 self.all_are_answered(self.load(way, ["core.draft_timeout_ms=1000"], "--rate", "50",
                                                 "--requests", "20", "--max-tokens", "40"))
 
-    def all_are_answered(self, rows):
+    def all_are_answered(self, rows: dict[str, Any]) -> None:
         self.assertEqual(list(rows), ["plain", "union"])
         for row in rows.values():
             self.assertEqual((row["requests"], row["refused"], row["failed"]), (20, 0, 0))
@@ -47,7 +49,7 @@ class LoadTest(unittest.TestCase):
         self.assertAlmostEqual(rows["plain"]["tau"], 1, delta=0.01)
         self.assertGreater(rows["union"]["tau"], 1.2)
 
-    def test_what_a_full_server_refuses_is_told_apart_from_failures(self):
+    def test_what_a_full_server_refuses_is_told_apart_from_failures(self) -> None:
         for way in WAYS:
             rows = self.load(way, ["core.max_running_requests=1", "core.max_queued_requests=1"],
                              "--rate", "2000", "--requests", "60", "--turns", "1", "--max-tokens",
@@ -58,7 +60,7 @@ class LoadTest(unittest.TestCase):
                     self.assertLess(row["refused"], 60)
                     self.assertEqual(row["failed"], 0)
 
-    def test_nonsense_is_refused(self):
+    def test_nonsense_is_refused(self) -> None:
         for flags in (["--rate", "0"], ["--requests", "1", "--turns", "2"], ["--modes", ""],
                       ["--http", "nowhere"]):
             with self.subTest(flags=flags):

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import pathlib
 import shutil
 import socket
 import ssl
@@ -15,6 +16,8 @@ import time
 import unittest
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
+from typing import Any
 
 import live_cluster
 import stubs
@@ -27,17 +30,17 @@ PROMPT = "First Citizen:\nBefore we proceed any further, hear me speak.\n"
 class Authority:
     """Signs certificates with the command openssl."""
 
-    def __init__(self, folder, name):
+    def __init__(self, folder: pathlib.Path, name: str) -> None:
         self.folder, self.name = folder, name
         self.ca = folder / f"{name}.ca"
         self._run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                   "-keyout", folder / f"{name}.ca.key", "-out", self.ca, "-subj", f"/CN={name}",
                   "-days", "1")
 
-    def _run(self, *argv):
+    def _run(self, *argv: object) -> None:
         subprocess.run(["openssl", *map(str, argv)], check=True, capture_output=True)
 
-    def issue(self, who, names, *validity):
+    def issue(self, who: str, names: Sequence[str], *validity: Any) -> None:
         """Replaces WHO.crt and WHO.key, one after the other."""
         part = self.folder / f"{who}.part"
         self._run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
@@ -51,7 +54,7 @@ class Authority:
             os.replace(f"{part}.{end}", self.folder / f"{who}.{end}")
 
 
-def tls(folder, who, ca=None):
+def tls(folder: pathlib.Path, who: str, ca: pathlib.Path | None = None) -> str:
     text = f'certificate_file: "{folder}/{who}.crt" key_file: "{folder}/{who}.key" '
     return text + (f'client_ca_file: "{ca}" ' if ca else "")
 
@@ -61,8 +64,12 @@ NAMES = {"verifier": ["DNS:verifier"], "lookup": ["DNS:lookup"],
 
 
 class LockedTest(unittest.TestCase):
+    authority: Authority
+    folder: pathlib.Path
+    processes: live_cluster.Processes
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         if not shutil.which("openssl"):
             raise unittest.SkipTest("skipped: there is no openssl")
         stubs.make()
@@ -82,7 +89,7 @@ class LockedTest(unittest.TestCase):
         cls.start_coordinator()
 
     @classmethod
-    def write_roles(cls, *roles):
+    def write_roles(cls, *roles: str) -> None:
         lines = [f"{role} the-{role} sha256:{hashlib.sha256(TOKENS[role].encode()).hexdigest()}\n"
                  for role in roles]
         part = cls.folder / "roles.part"
@@ -90,20 +97,20 @@ class LockedTest(unittest.TestCase):
         os.replace(part, cls.folder / "roles")
 
     @classmethod
-    def start(cls, name, program, config, server):
+    def start(cls, name: str, program: str, config: str, server: str) -> subprocess.Popen[bytes]:
         path = cls.folder / f"{name}.textproto"
         path.write_text(f'server {{ listen: "127.0.0.1:0" metrics_listen: "127.0.0.1:0" '
                         f'address_file: "{cls.folder}/{name}.addresses" {server} }}\n{config}\n')
         return cls.processes.start(name, BIN / f"espalier-{program}", "--config", path)
 
     @classmethod
-    def start_peer(cls, name, certificate, engine):
+    def start_peer(cls, name: str, certificate: str, engine: str) -> subprocess.Popen[bytes]:
         program = "verifier" if name == "verifier" else "drafter"
         return cls.start(name, program, engine,
                          f"tls {{ {tls(cls.folder, certificate, cls.authority.ca)} }}")
 
     @classmethod
-    def start_coordinator(cls):
+    def start_coordinator(cls) -> None:
         peer = (f'peer_tls {{ ca_file: "{cls.authority.ca}" '
                 f'certificate_file: "{cls.folder}/coordinator.crt" '
                 f'key_file: "{cls.folder}/coordinator.key" }}')
@@ -116,37 +123,38 @@ class LockedTest(unittest.TestCase):
         live_cluster.await_true(lambda: cls.check().returncode == 0, "the coordinator serves")
 
     @classmethod
-    def addresses(cls, name):
+    def addresses(cls, name: str) -> dict[str, Any]:
         path = cls.folder / f"{name}.addresses"
         live_cluster.await_true(path.exists, f"{name} listens")
         return dict(line.split() for line in path.read_text().splitlines())
 
     @classmethod
-    def address(cls, name):
+    def address(cls, name: str) -> str:
         return cls.addresses(name)["grpc"]
 
     @classmethod
-    def espalier(cls, command, *words, ca=None, token="client"):
+    def espalier(cls, command: str, *words: str, ca: Authority | None = None,
+                 token: str | None = "client") -> subprocess.CompletedProcess[str]:
         shown = ["--token-file", cls.folder / f"{token}.token"] if token else []
         argv = [BIN / "espalier", command, *words, "--ca", ca or cls.authority.ca, *shown]
         return subprocess.run([str(word) for word in argv], capture_output=True, text=True,
                               timeout=live_cluster.PATIENCE_S, check=False)
 
     @classmethod
-    def check(cls):
+    def check(cls) -> subprocess.CompletedProcess[str]:
         return cls.espalier("check", cls.address("coordinator"), token=None)
 
     @classmethod
-    def generate(cls, **how):
+    def generate(cls, **how: Any) -> subprocess.CompletedProcess[str]:
         return cls.espalier("generate", "--address", cls.address("coordinator"), "--prompt", PROMPT,
                             "--max-tokens", "24", "--ignore-eos", "--seed", "7", **how)
 
-    def peers(self):
+    def peers(self) -> str:
         done = self.espalier("info", "--address", self.address("coordinator"), token="operator")
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def test_a_client_with_a_token_is_served_and_others_are_not(self):
+    def test_a_client_with_a_token_is_served_and_others_are_not(self) -> None:
         done = self.generate()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("UNAUTHENTICATED", self.generate(token=None).stderr)
@@ -156,17 +164,18 @@ class LockedTest(unittest.TestCase):
         done = self.espalier("info", "--address", self.address("coordinator"))
         self.assertIn("the role client may not do that; operator may", done.stderr)
 
-    def test_the_drafter_drafts(self):
+    def test_the_drafter_drafts(self) -> None:
         live_cluster.await_true(lambda: "lookup" in self.peers() and "ready" in self.peers(),
                                 "the drafter is connected")
 
-    def test_http_speaks_tls(self):
+    def test_http_speaks_tls(self) -> None:
         context = ssl.create_default_context(cafile=self.authority.ca)
         url = f"https://{self.addresses('coordinator')['http']}/v1/models"
         with urllib.request.urlopen(url, context=context, timeout=30) as answer:
             self.assertIn(CHAR_MODEL.name, answer.read().decode())
 
-    def read_page(self, path, authorization=None):
+    def read_page(self, path: str,
+                  authorization: str | None = None) -> tuple[int, str] | tuple[Any, Any]:
         url = f"http://{self.addresses('coordinator')['metrics']}{path}"
         headers = {"Authorization": authorization} if authorization else {}
         try:
@@ -176,8 +185,8 @@ class LockedTest(unittest.TestCase):
         except urllib.error.HTTPError as error:
             return error.code, ""
 
-    def test_pages_ask_for_roles(self):
-        def basic(role):
+    def test_pages_ask_for_roles(self) -> None:
+        def basic(role: str) -> str:
             return "Basic " + base64.b64encode(f"me:{TOKENS[role]}".encode()).decode()
         self.assertEqual(self.read_page("/metrics")[0], 401)
         self.assertEqual(self.read_page("/metrics", f"Bearer {TOKENS['client']}")[0], 401)
@@ -189,11 +198,12 @@ class LockedTest(unittest.TestCase):
         self.assertEqual(status, 200)
         self.assertEqual(json.loads(text)["open_listeners"], [])
 
-    def test_certificates_are_replaced_under_load(self):
+    def test_certificates_are_replaced_under_load(self) -> None:
         end = time.monotonic() + 8
-        failures, answers = [], []
+        failures: list[str] = []
+        answers: list[str] = []
 
-        def call():
+        def call() -> None:
             while time.monotonic() < end:
                 done = self.generate()
                 (answers if done.returncode == 0 else failures).append(done.stderr)
@@ -216,11 +226,11 @@ class LockedTest(unittest.TestCase):
         print(f"{len(answers)} requests on connections of their own, {rotations} rotations of "
               "three services: none failed")
 
-    def server_certificate(self):
+    def server_certificate(self) -> str:
         host, port = self.address("coordinator").rsplit(":", 1)
         return ssl.get_server_certificate((host, int(port)))
 
-    def test_a_token_that_is_revoked_ends_its_streams(self):
+    def test_a_token_that_is_revoked_ends_its_streams(self) -> None:
         import grpc
         from espalier.v1 import inference_pb2, inference_pb2_grpc
         credentials = grpc.ssl_channel_credentials(self.authority.ca.read_bytes())
@@ -239,7 +249,7 @@ class LockedTest(unittest.TestCase):
         self.assertIn("revoked", caught.exception.details())
         self.assertIn("UNAUTHENTICATED", self.generate().stderr)
 
-    def test_a_drafter_under_anothers_name_is_not_connected(self):
+    def test_a_drafter_under_anothers_name_is_not_connected(self) -> None:
         self.authority.issue("imposter", ["DNS:block"])
         self.start_peer("posing", "imposter",
                         f'engine {{ name: "lookup" type: "prompt_lookup" model: "{CHAR_MODEL}" }}')
@@ -258,7 +268,7 @@ class LockedTest(unittest.TestCase):
                              "--max-tokens", "8")
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_an_expired_certificate_is_refused_at_the_start(self):
+    def test_an_expired_certificate_is_refused_at_the_start(self) -> None:
         self.authority.issue("old", ["DNS:verifier"], "-days", "-1")
         process = self.start_peer("expired", "old",
                                   'engine { name: "a" type: "prompt_lookup" '
@@ -267,7 +277,7 @@ class LockedTest(unittest.TestCase):
         self.assertIn("server.tls: ", self.processes.log("expired"))
         self.assertIn("has expired at", self.processes.log("expired"))
 
-    def test_handshakes_that_do_not_finish_keep_nobody_out(self):
+    def test_handshakes_that_do_not_finish_keep_nobody_out(self) -> None:
         host, port = self.address("coordinator").rsplit(":", 1)
         held, opened = [], 0
         end = time.monotonic() + 5
@@ -291,7 +301,7 @@ class LockedTest(unittest.TestCase):
 
 
 class OpenListenersTest(unittest.TestCase):
-    def test_beyond_the_loopback_something_is_needed(self):
+    def test_beyond_the_loopback_something_is_needed(self) -> None:
         processes = live_cluster.Processes()
         self.addCleanup(processes.close)
         argv = [BIN / "espalier-drafter", "--set=server.listen=0.0.0.0:0", "--set=engine.name=a",

@@ -7,12 +7,12 @@ from locust.contrib.oai import OpenAIUser
 
 class Reader(OpenAIUser):
     @task(3)
-    def response(self):
+    def response(self) -> None:
         self.client.responses.create(model="smollm2-135m-instruct", input="What is a glacier?",
                                      max_output_tokens=16)
 
     @task(1)
-    def chat(self):
+    def chat(self) -> None:
         self.client.chat.completions.create(
             model="smollm2-135m-instruct", max_tokens=16,
             messages=[{"role": "user", "content": "What is a river?"}])

@@ -6,7 +6,9 @@ saw. Run by http_test.py in the clients' environment.
 
 import json
 import sys
-from typing import Literal, Optional, Union
+from collections.abc import Callable
+import types
+from typing import Any, Literal, Optional, Union
 
 import openai
 import pydantic
@@ -17,17 +19,17 @@ CLIENT = openai.OpenAI(base_url=f"{URL}/v1", api_key=KEY, max_retries=0)
 ASK = [{"role": "user", "content": "What is a glacier? One sentence."}]
 
 
-def chat(**options):
+def chat(**options: Any) -> Any:
     return CLIENT.chat.completions.create(model=MODEL, **{"messages": ASK, "max_tokens": 24,
                                                           "temperature": 0} | options)
 
 
-def complete(**options):
+def complete(**options: Any) -> Any:
     return CLIENT.completions.create(model=MODEL, **{"prompt": "Count: 1, 2, 3,",
                                                      "max_tokens": 24, "temperature": 0} | options)
 
 
-def error_of(call):
+def error_of(call: Callable[[], object]) -> dict[str, Any]:
     try:
         call()
     except openai.APIStatusError as error:
@@ -36,10 +38,12 @@ def error_of(call):
     return {"status": 200}
 
 
-def text():
+def text() -> dict[str, Any]:
     """Texts, streamed and whole, and what comes with them."""
     whole = chat()
-    pieces, usage, espalier = [], None, None
+    pieces: list[str] = []
+    usage: Any = None
+    espalier: Any = None
     for chunk in chat(stream=True, stream_options={"include_usage": True}):
         pieces += [choice.delta.content or "" for choice in chunk.choices]
         usage = chunk.usage or usage
@@ -87,7 +91,7 @@ SCHEMA = {"type": "object", "additionalProperties": False, "required": ["color",
                          "count": {"type": "integer", "minimum": 0, "maximum": 9}}}
 
 
-def forms():
+def forms() -> dict[str, Any]:
     """Outputs that are held to a form."""
     schema = {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA,
                                                      "strict": True}}
@@ -109,24 +113,24 @@ def forms():
     }
 
 
-def function(name, **properties):
+def function(name: str, **properties: Any) -> dict[str, Any]:
     return {"type": "function", "function": {
         "name": name, "description": f"The {name} in a city.",
         "parameters": {"type": "object", "additionalProperties": False,
                        "required": list(properties), "properties": properties}}}
 
 
-def tools():
+def tools() -> dict[str, Any]:
     """Calls of functions: forced, in a stream, one after another, and their results."""
     offered = [function("weather", city={"enum": ["Rome", "Oslo"]}),
                function("time", zone={"enum": ["UTC"]})]
 
-    def ask(**options):
+    def ask(**options: Any) -> Any:
         return chat(tools=offered, max_tokens=120, **options)
     named = ask(tool_choice={"type": "function", "function": {"name": "weather"}})
     message = named.choices[0].message
     one = ask(tool_choice="required", parallel_tool_calls=False, temperature=1, seed=1)
-    pieces = {}
+    pieces: dict[int, Any] = {}
     for chunk in ask(tool_choice="required", parallel_tool_calls=False, temperature=1, seed=1,
                      stream=True):
         for choice in chunk.choices:
@@ -155,9 +159,9 @@ def tools():
     }
 
 
-def responses():
+def responses() -> dict[str, Any]:
     """The API of responses: texts, forms, calls and their results."""
-    def ask(**options):
+    def ask(**options: Any) -> Any:
         return CLIENT.responses.create(model=MODEL, **{
             "input": ASK[0]["content"], "max_output_tokens": 24, "temperature": 0} | options)
     types, streamed = [], None
@@ -213,9 +217,9 @@ class Report(pydantic.BaseModel):
     note: Optional[Literal["dry", "wet"]] = None
 
 
-def parse():
+def parse() -> dict[str, Any]:
     """What the client itself makes of pydantic's models, and reads into them."""
-    def parsed(**options):
+    def parsed(**options: Any) -> Any:
         return CLIENT.chat.completions.parse(model=MODEL, messages=ASK, **{
             "temperature": 1, "seed": 1, "max_tokens": 300} | options).choices[0].message
 
@@ -239,7 +243,7 @@ def parse():
     }
 
 
-def errors():
+def errors() -> dict[str, Any]:
     wrong = openai.OpenAI(base_url=f"{URL}/v1", api_key="wrong", max_retries=0)
     return {
         "no_key": error_of(lambda: wrong.chat.completions.create(model=MODEL, messages=ASK)),
@@ -255,7 +259,7 @@ def errors():
     }
 
 
-def leave():
+def leave() -> dict[str, Any]:
     """A client that goes away after the first piece of a long answer."""
     stream = chat(stream=True, max_tokens=4000, extra_body={"ignore_eos": True})
     next(iter(stream))

@@ -11,6 +11,7 @@ import time
 import unittest
 import urllib.error
 import urllib.request
+from typing import Any
 
 import live_cluster
 import stubs
@@ -19,7 +20,7 @@ from live_cluster import CHAR_MODEL
 PROMPT = "First Citizen:\nBefore we proceed any further, hear me speak.\n"
 PACE_MS = 5
 TOKENS = 60
-DRAFTS = {"speculation": {"strategy": "union"}}  # also where it does not pay
+DRAFTS: dict[str, Any] = {"speculation": {"strategy": "union"}}  # also where it does not pay
 ROLES = {"client": "token-of-the-client", "operator": "token-of-the-operator"}
 KEY = "key-of-a-paced-client"
 
@@ -27,7 +28,7 @@ KEY = "key-of-a-paced-client"
 class Server:
     """A verifier, a drafter and a coordinator, perhaps paced."""
 
-    def __init__(self, pace_ms, model=CHAR_MODEL):
+    def __init__(self, pace_ms: int | None, model: pathlib.Path = CHAR_MODEL) -> None:
         import grpc
         from espalier.v1 import inference_pb2_grpc
         self.processes = live_cluster.Services()
@@ -49,11 +50,11 @@ class Server:
         self._channel = grpc.insecure_channel(self.processes.address("coordinator"))
         self._stub = inference_pb2_grpc.InferenceStub(self._channel)
 
-    def close(self):
+    def close(self) -> None:
         self._channel.close()
         self.processes.close()
 
-    def stream(self, role="client", **fields):
+    def stream(self, role: str = "client", **fields: Any) -> list[tuple[float, Any]]:
         """[(seconds since the call, message)] of a Generate."""
         from espalier.v1 import inference_pb2
         request = inference_pb2.GenerateRequest(
@@ -63,7 +64,7 @@ class Server:
             request, metadata=[("authorization", f"Bearer {ROLES[role]}")],
             timeout=live_cluster.PATIENCE_S)]
 
-    def http(self, path, body=None):
+    def http(self, path: str, body: dict[str, Any] | None = None) -> Any:
         request = urllib.request.Request(
             self.processes.http_url("coordinator") + path, headers={"x-api-key": KEY},
             data=json.dumps(body).encode() if body else None)
@@ -71,19 +72,22 @@ class Server:
             return json.load(response)
 
 
-def text_of(answer):
+def text_of(answer: list[tuple[float, Any]]) -> str:
     return "".join(message.text for _, message in answer)
 
 
 class PaceTest(unittest.TestCase):
+    paced: Server
+    plain: Server
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         stubs.make()
         cls.paced, cls.plain = Server(PACE_MS), Server(None)
         cls.addClassCleanup(cls.paced.close)
         cls.addClassCleanup(cls.plain.close)
 
-    def test_one_token_a_message_and_the_same_text(self):
+    def test_one_token_a_message_and_the_same_text(self) -> None:
         # Several in one message only where the client was late to read the one before.
         paced, plain = self.paced.stream(**DRAFTS), self.plain.stream(**DRAFTS)
         self.assertEqual(text_of(paced), text_of(plain))
@@ -94,7 +98,7 @@ class PaceTest(unittest.TestCase):
         self.assertEqual(max(message.step for _, message in paced), TOKENS)
         self.assertGreaterEqual(paced[-1][0], PACE_MS / 1000 * (TOKENS - 1))
 
-    def test_stop_strings_and_seeds(self):
+    def test_stop_strings_and_seeds(self) -> None:
         for fields in ({"stop": ["the"]}, {"stop": ["e"], "include_stop_str_in_output": True}):
             paced, plain = self.paced.stream(**fields), self.plain.stream(**fields)
             self.assertEqual(text_of(paced), text_of(plain))
@@ -102,7 +106,7 @@ class PaceTest(unittest.TestCase):
                 self.assertEqual(getattr(paced[-1][1].summary, field),
                                  getattr(plain[-1][1].summary, field))
 
-    def test_numbers_of_speculation_are_for_operators(self):
+    def test_numbers_of_speculation_are_for_operators(self) -> None:
         summary = self.paced.stream()[-1][1].summary
         self.assertEqual(summary.usage.completion_tokens, TOKENS)
         self.assertFalse(summary.HasField("spec_stats"))
@@ -112,7 +116,7 @@ class PaceTest(unittest.TestCase):
         self.assertGreater(summary.spec_stats.mean_acceptance_length, 1)
         self.assertGreater(summary.timing.total_ms, 0)
 
-    def test_http(self):
+    def test_http(self) -> None:
         body = {"prompt": PROMPT, "max_tokens": TOKENS, "ignore_eos": True, "temperature": 0}
         paced, plain = (server.http("/v1/completions", body)
                         for server in (self.paced, self.plain))
@@ -124,7 +128,7 @@ class PaceTest(unittest.TestCase):
         self.assertEqual(caught.exception.code, 404)
 
 
-def measure(model, pace_ms):
+def measure(model: pathlib.Path, pace_ms: int) -> None:
     stubs.make()
     for pace in (None, pace_ms):
         server = Server(pace, model)

@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from collections.abc import Iterable
+from typing import Any
 
 import live_cluster
 from live_cluster import BIN, REPO
@@ -29,7 +31,7 @@ ADDRESS = "127.0.0.1:50051"
 QUESTION = ["--chat", "What is a glacier?", "--temperature", "0", "--max-tokens", "40"]
 
 
-def run(*argv, check=True, **options):
+def run(*argv: object, check: bool = True, **options: Any) -> str:
     done = subprocess.run([str(word) for word in argv], capture_output=True, text=True,
                           check=False, **options)
     if check and done.returncode != 0:
@@ -37,7 +39,7 @@ def run(*argv, check=True, **options):
     return done.stdout
 
 
-def missing():
+def missing() -> str:
     """Why the test cannot run here; empty: it can."""
     if os.getuid() != 0:
         return "only root can boot a container"
@@ -50,11 +52,11 @@ def missing():
 class Debian:
     """A root of its own with the packages, and the model; `boot` starts its systemd."""
 
-    def __init__(self, packages):
+    def __init__(self, packages: Iterable[pathlib.Path]) -> None:
         # In memory: dpkg waits for the disk after every file.
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="espalier-root-", dir="/dev/shm"))
         self.root.chmod(0o755)  # its services have users of their own
-        self._nspawn = None
+        self._nspawn: subprocess.Popen[bytes] | None = None
         run("debootstrap", "--variant=minbase", "--include=systemd-sysv,dbus,bash-completion",
             "bookworm", self.root)
         # The machine's own sources, so that updates and security come with them.
@@ -67,16 +69,16 @@ class Debian:
         for package in packages:
             shutil.copy(package, self.root / "packages")
 
-    def chroot(self, *argv):
+    def chroot(self, *argv: object) -> str:
         return run("chroot", self.root, "env", "DEBIAN_FRONTEND=noninteractive", *argv)
 
-    def install(self):
+    def install(self) -> None:
         self.chroot("apt-get", "-q", "update")
         self.chroot("apt-get", "-q", "install", "-y", "--no-install-recommends",
                     *(f"/packages/{path.name}" for path in (self.root / "packages").iterdir()))
         shutil.copytree(MODEL, self.root / "var/lib/espalier/models/default")
 
-    def boot(self):
+    def boot(self) -> None:
         # Its network is a loopback interface.
         self._nspawn = subprocess.Popen(
             ["systemd-nspawn", "-q", "-D", str(self.root), "--boot", "--register=no", "--keep-unit",
@@ -86,22 +88,24 @@ class Debian:
             lambda: self._leader() and self.inside("systemctl", "is-active", "dbus", check=False)
             .strip() == "active", "systemd is up")
 
-    def _leader(self):
+    def _leader(self) -> list[str]:
+        """The process id of the container's first process, if it is there."""
+        assert self._nspawn
         return run("pgrep", "-P", self._nspawn.pid, check=False).split()[:1]
 
-    def inside(self, *argv, check=True):
+    def inside(self, *argv: object, check: bool = True) -> str:
         """Output of a command in the container."""
         return run("nsenter", "-t", *self._leader(), "-a", *argv, check=check)
 
-    def await_serving(self, address):
+    def await_serving(self, address: str) -> None:
         live_cluster.await_true(
             lambda: self.inside("espalier", "check", address, check=False).strip() == "SERVING",
             f"{address} serves")
 
-    def answer(self):
+    def answer(self) -> str:
         return self.inside("espalier", "generate", "--address", ADDRESS, *QUESTION)
 
-    def close(self):
+    def close(self) -> None:
         if self._nspawn:
             self._nspawn.terminate()
             self._nspawn.wait()
@@ -110,8 +114,12 @@ class Debian:
 
 
 class PackagesTest(unittest.TestCase):
+    expected: str
+    debian: Debian
+    folder: pathlib.Path
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         if made := os.environ.get("ESPALIER_PACKAGES"):
             cls.folder = pathlib.Path(made)
         else:
@@ -126,7 +134,7 @@ class PackagesTest(unittest.TestCase):
         cls.expected = run(BIN / "espalier", "generate", "--local", *QUESTION)
 
     @classmethod
-    def purge(cls):
+    def purge(cls) -> None:
         """Removed packages leave nothing behind but the models."""
         cls.debian.inside("apt-get", "-q", "purge", "-y", *PACKAGES)
         root = cls.debian.root
@@ -136,10 +144,10 @@ class PackagesTest(unittest.TestCase):
         if left or not (root / "var/lib/espalier/models/default").exists():
             raise AssertionError(f"after a purge: {left}")
 
-    def stop_all(self):
+    def stop_all(self) -> None:
         self.debian.inside("systemctl", "stop", "espalier", *SERVICES)
 
-    def test_services_of_their_own_answer_as_the_build_does(self):
+    def test_services_of_their_own_answer_as_the_build_does(self) -> None:
         self.addCleanup(self.stop_all)
         self.debian.inside("systemctl", "start", *SERVICES)
         self.debian.await_serving(ADDRESS)
@@ -150,18 +158,18 @@ class PackagesTest(unittest.TestCase):
                     "sh", "-c", f"stat -c %U /proc/$(systemctl show -P MainPID {service})")
                 self.assertEqual(user.strip(), "espalier")
 
-    def test_one_process_answers_as_the_build_does(self):
+    def test_one_process_answers_as_the_build_does(self) -> None:
         self.addCleanup(self.stop_all)
         self.debian.inside("systemctl", "start", "espalier")
         self.debian.await_serving(ADDRESS)
         self.assertEqual(self.debian.answer(), self.expected)
 
-    def test_nothing_runs_before_it_is_asked_for(self):
+    def test_nothing_runs_before_it_is_asked_for(self) -> None:
         for service in ["espalier", *SERVICES]:
             state = self.debian.inside("systemctl", "is-enabled", service, check=False)
             self.assertEqual(state.strip(), "disabled")
 
-    def test_units_are_sandboxed(self):
+    def test_units_are_sandboxed(self) -> None:
         for path in glob.glob(f"{self.debian.root}/lib/systemd/system/espalier*.service"):
             unit = pathlib.Path(path).name.replace("@.", "@lookup.")
             with self.subTest(unit):
@@ -169,12 +177,12 @@ class PackagesTest(unittest.TestCase):
                 # 0 is locked up, 10 is free; in tenths.
                 self.debian.inside("systemd-analyze", "security", "--no-pager", "--threshold=20", unit)
 
-    def test_secrets_are_the_services_alone(self):
+    def test_secrets_are_the_services_alone(self) -> None:
         secrets = self.debian.inside("stat", "-c", "%a %U:%G", "/etc/espalier/secrets",
                                      "/etc/espalier/secrets/verifier.token")
         self.assertEqual(secrets, "750 root:espalier\n640 root:espalier\n")
 
-    def test_every_command_has_a_page_and_every_flag_is_in_it(self):
+    def test_every_command_has_a_page_and_every_flag_is_in_it(self) -> None:
         pages = self.debian.root / "usr/share/man"
         for line in re.findall(r"^  (\w+(?: \w+)?)  ", run(BIN / "espalier", "help"), re.MULTILINE):
             if line == "version":
@@ -188,8 +196,8 @@ class PackagesTest(unittest.TestCase):
         for name in PACKAGES[1:] + ["espalier-coordinator"]:
             self.assertIn("\\-\\-config", run("zcat", pages / f"man8/{name}.8.gz"))
 
-    def test_completion_knows_commands_and_flags(self):
-        def complete(*words):
+    def test_completion_knows_commands_and_flags(self) -> None:
+        def complete(*words: str) -> list[str]:
             script = (f"source /usr/share/bash-completion/completions/espalier; COMP_WORDS=({' '.join(words)}); "
                       "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _espalier; echo ${COMPREPLY[*]}")
             return self.debian.inside("bash", "-c", script).split()
@@ -200,13 +208,13 @@ class PackagesTest(unittest.TestCase):
         self.assertEqual(complete("espalier", "generate", "--config", "/etc/espalier/ser"),
                          ["/etc/espalier/serve.textproto"])
 
-    def test_checksums_are_right_and_cover_all(self):
+    def test_checksums_are_right_and_cover_all(self) -> None:
         run("sha256sum", "-c", "SHA256SUMS", cwd=self.folder)
         listed = {line.split()[1] for line in (self.folder / "SHA256SUMS").read_text().splitlines()}
         self.assertEqual(listed, {path.name for path in self.folder.glob("espalier*")})
         self.assertEqual(len(listed), len(PACKAGES) + 2)
 
-    def test_the_bill_of_materials_names_what_the_packages_depend_on(self):
+    def test_the_bill_of_materials_names_what_the_packages_depend_on(self) -> None:
         [path] = self.folder.glob("*.cdx.json")
         bill = json.loads(path.read_text())
         version = run(BIN / "espalier", "--version").split()[1]
@@ -226,7 +234,7 @@ class PackagesTest(unittest.TestCase):
         references = [component["bom-ref"] for component in bill["components"]]
         self.assertEqual(len(references), len(set(references)))
 
-    def test_the_archive_runs_where_it_is_unpacked(self):
+    def test_the_archive_runs_where_it_is_unpacked(self) -> None:
         [path] = self.folder.glob("*.tar.gz")
         with tempfile.TemporaryDirectory() as folder:
             run("tar", "-xzf", path, "-C", folder)

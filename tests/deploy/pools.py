@@ -1,7 +1,10 @@
 """Two coordinators, two verifiers and two replicas of each drafter as processes."""
 
 import json
+import pathlib
 import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import live_cluster
 from live_cluster import BIN, CHAR_DRAFTERS, CHAR_MODEL, Services
@@ -17,11 +20,13 @@ class Pools(Services):
     peers, name -> addresses. `programs`: the folder of all. `pooled`: coordinators know all
     replicas of each peer; those of version 0.2 know one."""
 
-    def __init__(self, relayed=(), others=None, settings=(), programs=BIN, pooled=True):
+    def __init__(self, relayed: Collection[str] = (), others: Mapping[str, list[str]] | None = None,
+                 settings: Sequence[str] = (), programs: pathlib.Path = BIN,
+                 pooled: bool = True) -> None:
         super().__init__()
         self.programs = programs
         self._settings = settings
-        self._pooled = set()
+        self._pooled: set[str] = set()
         self._others = others or {}
         self.relays = {name: Relay(f"{self.folder}/{name}.relay", f"{self.folder}/{name}.sock")
                        for name in relayed}
@@ -31,7 +36,7 @@ class Pools(Services):
             self.close()
             raise
 
-    def _start(self, pooled):
+    def _start(self, pooled: bool) -> None:
         for number in TWO:
             for name in ("verifier", *CHAR_DRAFTERS):
                 self.start_replica(name, number)
@@ -41,7 +46,7 @@ class Pools(Services):
             self.await_serving(f"coordinator{number}")
         self.await_replicas()
 
-    def start_replica(self, name, number):
+    def start_replica(self, name: str, number: str) -> None:
         if name == "verifier":
             engine = f'engine {{ model: "{CHAR_MODEL}" threads: 1 }}'
         else:
@@ -51,8 +56,8 @@ class Pools(Services):
             engine = f'engine {{ name: "{name}" type: "{kind}" model: "{CHAR_MODEL}"{pairs} }}'
         self.start_service(f"{name}{number}", engine, ("server.drain_seconds=1",))
 
-    def start_coordinator(self, number, pooled=True):
-        def reach(name):
+    def start_coordinator(self, number: str, pooled: bool = True) -> None:
+        def reach(name: str) -> str:
             replicas = [name + known for known in (TWO if pooled else (number,))]
             addresses = [self.relays[replica].address if replica in self.relays
                          else self.address(replica) for replica in replicas]
@@ -65,45 +70,45 @@ class Pools(Services):
                            f'verifier: "{reach("verifier")}"{drafters}', settings)
         (self._pooled.add if pooled else self._pooled.discard)(f"coordinator{number}")
 
-    def await_replicas(self):
+    def await_replicas(self) -> None:
         """Waits until the coordinators that know all replicas are connected to all of them."""
         for coordinator in self._pooled:
             live_cluster.await_true(lambda c=coordinator: self.replicas_ready(c) >= 6,
                                     "all replicas are ready")
 
-    def replicas_ready(self, coordinator):
+    def replicas_ready(self, coordinator: str) -> int:
         report = json.loads(live_cluster.get(
             f"http://{self.http_address(coordinator)}/status.json"))
         return sum(link["state"] == "ready" and link["detail"] != "draining"
                    for peer in (report["verifier"], *report["drafters"]) for link in peer["links"])
 
-    def sessions(self, coordinator, peer):
+    def sessions(self, coordinator: str, peer: str) -> dict[str, Any]:
         """{address: sessions} of the replicas of a peer."""
         return {address: float(value) for address, value in re.findall(
             rf'^espalier_link_sessions{{address="([^"]*)",peer="{peer}"}} (\S+)$',
             self.scrape(coordinator), re.M)}
 
-    def total(self, name, **labels):
+    def total(self, name: str, **labels: str) -> float:
         """The sum of a counter of both coordinators."""
         return sum(counter(self, name, f"coordinator{number}", **labels) for number in TWO)
 
-    def busiest_verifier(self):
+    def busiest_verifier(self) -> str:
         """The name of the verifier with the most sessions, once one has any."""
-        def reached(name):
+        def reached(name: str) -> str:
             return self.relays[name].address if name in self.relays else self.address(name)
 
-        def load(name):
+        def load(name: str) -> float:
             return sum(self.sessions(f"coordinator{number}", "verifier")[reached(name)]
                        for number in TWO)
         names = [f"verifier{number}" for number in TWO]
-        return live_cluster.await_true(lambda: max(names, key=load) if any(map(load, names))
-                                       else None, "a verifier has sessions")
+        live_cluster.await_true(lambda: any(map(load, names)), "a verifier has sessions")
+        return max(names, key=load)
 
 
 class PoolsTestCase(LoadedTest):
     """Starts pools, and a client that knows both coordinators."""
 
-    def pools(self, **options):
+    def pools(self, **options: Any) -> tuple[Pools, Resuming]:
         pools = Pools(**options)
         self.addCleanup(pools.close)
         client = Resuming([pools.address(f"coordinator{number}") for number in TWO],

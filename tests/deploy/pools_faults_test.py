@@ -9,19 +9,23 @@ import signal
 import sys
 import threading
 import unittest
+from collections.abc import Sequence
+from typing import Any
 
 import live_cluster
 import stubs
 from live_cluster import CHAR_DRAFTERS, REPO
-from pools import TWO, PoolsTestCase
+from pools import TWO, Pools, PoolsTestCase
 from recorded_client import Client, gauges
+from resuming_client import Resuming
 
 DRAFTERS = [name + number for name in CHAR_DRAFTERS for number in TWO]
 PEERS = [*(f"verifier{number}" for number in TWO), *DRAFTERS]
 
 
 class PoolsFaultsTest(PoolsTestCase):
-    def frozen_in_turn(self, pools, client, names, what):
+    def frozen_in_turn(self, pools: Pools, client: Resuming, names: Sequence[str],
+                       what: Any) -> None:
         """Each of them is stopped under load for a while."""
         with self.load(client, what) as await_more:
             for name in names:
@@ -31,7 +35,7 @@ class PoolsFaultsTest(PoolsTestCase):
                 await_more(4)
         self.assertEqual(client.resumptions, 0)
 
-    def kill(self, pools, *names):
+    def kill(self, pools: Pools, *names: str) -> None:
         for name in names:
             pools.process(name).kill()
         for name in names:
@@ -39,10 +43,10 @@ class PoolsFaultsTest(PoolsTestCase):
 
     # ---- drafters ----
 
-    def test_replicas_of_drafters_hang_in_turn(self):
+    def test_replicas_of_drafters_hang_in_turn(self) -> None:
         self.frozen_in_turn(*self.pools(), DRAFTERS, "drafters frozen")
 
-    def test_all_drafters_are_gone_and_come_back(self):
+    def test_all_drafters_are_gone_and_come_back(self) -> None:
         pools, client = self.pools()
         with self.load(client, "no drafter") as await_more:
             self.kill(pools, *DRAFTERS)
@@ -53,7 +57,7 @@ class PoolsFaultsTest(PoolsTestCase):
             await_more()
         self.assertEqual(client.resumptions, 0)
 
-    def test_a_replica_lies_beside_honest_ones(self):
+    def test_a_replica_lies_beside_honest_ones(self) -> None:
         for fault in ("cycle", "wrong_root", "ragged", "end_stream", "slow"):
             with self.subTest(fault):
                 liar = f"unix:{self.reference.folder}/{fault}.sock"
@@ -62,7 +66,7 @@ class PoolsFaultsTest(PoolsTestCase):
                                      *self.identity)
                 pools, client = self.pools(others={"lookup": [liar]})
 
-                def is_counted():
+                def is_counted() -> bool:
                     return any(pools.total("espalier_drafter_requests_total", drafter="lookup",
                                            outcome=outcome)
                                for outcome in ("malformed", "error", "timeout", "late"))
@@ -75,11 +79,11 @@ class PoolsFaultsTest(PoolsTestCase):
 
     # ---- verifiers ----
 
-    def test_verifiers_freeze_in_turn(self):
+    def test_verifiers_freeze_in_turn(self) -> None:
         pools, client = self.pools(settings=("peer_keepalive_ms=500",))
         self.frozen_in_turn(pools, client, ["verifier", "verifier2"], "verifiers frozen")
 
-    def test_both_verifiers_die_and_come_back(self):
+    def test_both_verifiers_die_and_come_back(self) -> None:
         pools, client = self.pools()
         names = ["verifier", "verifier2"]
         with self.load(client, "both verifiers killed") as await_more:
@@ -91,7 +95,7 @@ class PoolsFaultsTest(PoolsTestCase):
 
     # ---- coordinators ----
 
-    def test_coordinators_die_in_turn(self):
+    def test_coordinators_die_in_turn(self) -> None:
         """Until a text was on its way: then its client goes on at the other one."""
         pools, client = self.pools()
         with self.load(client, "coordinators killed") as await_more:
@@ -108,14 +112,14 @@ class PoolsFaultsTest(PoolsTestCase):
 
     # ---- links ----
 
-    def test_latency_of_20_ms_on_every_link(self):
+    def test_latency_of_20_ms_on_every_link(self) -> None:
         pools, client = self.pools(relayed=PEERS, settings=("core.draft_timeout_ms=1000",))
         for relay in pools.relays.values():
             relay.latency_s = 0.02
         with self.load(client, "latency"):
             pass
 
-    def test_links_to_drafters_stall_in_turn(self):
+    def test_links_to_drafters_stall_in_turn(self) -> None:
         pools, client = self.pools(relayed=DRAFTERS)
         with self.load(client, "links to drafters stall") as await_more:
             for relay in pools.relays.values():
@@ -125,7 +129,7 @@ class PoolsFaultsTest(PoolsTestCase):
                 await_more(2)
         self.assertEqual(client.resumptions, 0)
 
-    def test_all_links_are_cut_again_and_again(self):
+    def test_all_links_are_cut_again_and_again(self) -> None:
         pools, client = self.pools(relayed=PEERS)
         with self.load(client, "links cut") as await_more:
             for _ in range(8):
@@ -136,14 +140,14 @@ class PoolsFaultsTest(PoolsTestCase):
 
     # ---- clients ----
 
-    def test_cancels_at_random_moments_leave_nothing(self):
+    def test_cancels_at_random_moments_leave_nothing(self) -> None:
         pools, _ = self.pools(settings=("core.max_queued_requests=1000",))
         clients = [Client(pools.address(f"coordinator{number}")) for number in TWO]
         for client in clients:
             self.addCleanup(client.close)
         dice, lock = random.Random(1), threading.Lock()
 
-        def ask_and_cancel(number):
+        def ask_and_cancel(number: int) -> None:
             with lock:
                 seed, messages = dice.randrange(100), dice.randrange(8)
             stream = clients[number % 2].open(seed=seed, tokens=60)
@@ -155,7 +159,7 @@ class PoolsFaultsTest(PoolsTestCase):
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             list(pool.map(ask_and_cancel, range(400)))
 
-        def held():
+        def held() -> list[Any]:
             return [value for name in (*PEERS, "coordinator", "coordinator2")
                     for metric in ("espalier_sessions_open", "espalier_kv_tokens_used")
                     for value in gauges(pools, name, metric) if value]

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 import unittest
+from typing import Any
 
 import live_cluster
 from live_cluster import CHAR_MODEL, Services
@@ -14,7 +15,7 @@ from recorded_client import Client
 
 
 class PoolsTest(PoolsTestCase):
-    def test_verifiers_die_in_turn(self):
+    def test_verifiers_die_in_turn(self) -> None:
         pools, client = self.pools()
         with self.load(client, "verifiers killed") as await_more:
             for number in TWO:
@@ -25,7 +26,7 @@ class PoolsTest(PoolsTestCase):
                 pools.await_replicas()
         self.assertEqual(client.resumptions, 0, "a coordinator moves its texts by itself")
 
-    def test_a_node_loses_power(self):
+    def test_a_node_loses_power(self) -> None:
         """No packet comes from the busiest verifier, and no reset."""
         pools, client = self.pools(relayed=("verifier", "verifier2"),
                                    settings=("peer_keepalive_ms=500",))
@@ -38,7 +39,7 @@ class PoolsTest(PoolsTestCase):
         self.assertGreater(pools.total("espalier_link_moves_total", peer="verifier"), 0)
         self.assertEqual(client.resumptions, 0)
 
-    def test_a_verifier_drains(self):
+    def test_a_verifier_drains(self) -> None:
         """SIGTERM: it ends as soon as its sessions have moved, at the ends of their rounds."""
         pools, client = self.pools()
         with self.load(client, "verifier drained") as await_more:
@@ -51,7 +52,7 @@ class PoolsTest(PoolsTestCase):
         self.assertGreater(pools.total("espalier_link_moves_total", peer="verifier"), 0)
         self.assertEqual(client.resumptions, 0)
 
-    def test_replicas_of_a_drafter_flap(self):
+    def test_replicas_of_a_drafter_flap(self) -> None:
         pools, client = self.pools()
         with self.load(client, "drafters flap") as await_more:
             for _ in range(3):
@@ -64,11 +65,11 @@ class PoolsTest(PoolsTestCase):
                 await_more(3)
         self.assertEqual(client.resumptions, 0)
 
-    def test_texts_spread_over_the_verifiers_and_end(self):
+    def test_texts_spread_over_the_verifiers_and_end(self) -> None:
         pools, client = self.pools()
-        seen = set()
+        seen: set[str] = set()
 
-        def look(_):
+        def look(_: Any) -> None:
             seen.update(address for coordinator in ("coordinator", "coordinator2")
                         for address, count in pools.sessions(coordinator, "verifier").items()
                         if count)
@@ -86,7 +87,7 @@ class PoolsTest(PoolsTestCase):
                     lambda c=coordinator, p=peer: set(pools.sessions(c, p).values()) == {0},
                     "no session is left")
 
-    def test_a_rolling_upgrade_fails_no_request(self):
+    def test_a_rolling_upgrade_fails_no_request(self) -> None:
         pools, client = self.pools()
         with self.load(client, "rolling upgrade") as await_more:
             for name in ("lookup", "bigram", "verifier", "coordinator"):
@@ -99,7 +100,7 @@ class PoolsTest(PoolsTestCase):
                     pools.await_replicas()
                     await_more(3)
 
-    def test_a_name_has_the_verifiers_addresses(self):
+    def test_a_name_has_the_verifiers_addresses(self) -> None:
         services = Services()
         self.addCleanup(services.close)
         port = live_cluster.free_port()

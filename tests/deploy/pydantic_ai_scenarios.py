@@ -7,7 +7,7 @@ saw. Run by http_test.py.
 import asyncio
 import json
 import sys
-from typing import Literal, Optional, Union
+from typing import Any, Literal, Optional, Union
 
 from pydantic import BaseModel, Field
 from pydantic_ai import Agent, NativeOutput, ToolOutput, capture_run_messages
@@ -41,17 +41,17 @@ class Report(BaseModel):
     wind: Optional[Literal["north", "south"]] = None
 
 
-def ask(agent, text=ASK):
+def ask(agent: Any, text: str = ASK) -> Any:
     return agent.run_sync(text, model_settings=SETTINGS)
 
 
-async def stream(agent):
+async def stream(agent: Any) -> list[Any]:
     """The pieces of a text."""
     async with agent.run_stream(ASK, model_settings=SETTINGS | {"max_tokens": 24}) as result:
         return [piece async for piece in result.stream_text(delta=True)]
 
 
-def called_tools():
+def called_tools() -> dict[str, Any]:
     """The tools that an agent calls; the model of 135M parameters need not find the end."""
     agent = Agent(CHAT, output_type=Report)
     cities = []

@@ -3,6 +3,8 @@
 import re
 import time
 import unittest
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import live_cluster
 import stubs
@@ -15,15 +17,17 @@ SERVICES_OF_A_TEXT = ("coordinator", "verifier", "lookup", "bigram")
 class Recorded:
     """One stream, message by message, and how it ended."""
 
-    def __init__(self):
-        self.messages, self.summary = [], None
-        self.code = self.details = None  # of the error that ended it
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self.summary: Any = None
+        self.code: str | None = None
+        self.details: str | None = None  # of the error that ended it
 
     @property
-    def tokens(self):
+    def tokens(self) -> list[int]:
         return [token for message in self.messages for token in message.token_ids]
 
-    def problems(self, expected):
+    def problems(self, expected: list[int]) -> list[str]:
         """Errors in the record of a stream that ended with OK."""
         if self.code is not None:
             return [f"ended with {self.code}: {self.details}"]
@@ -43,7 +47,8 @@ class Recorded:
 class Client:
     """Streams texts from a coordinator and records them."""
 
-    def __init__(self, address, credentials=None, options=()):
+    def __init__(self, address: str, credentials: Any = None,
+                 options: Iterable[tuple[str, Any]] = ()) -> None:
         import grpc
         from espalier.v1 import inference_pb2 as pb, inference_pb2_grpc
         self._grpc, self._pb = grpc, pb
@@ -53,22 +58,24 @@ class Client:
                          else grpc.insecure_channel(address, options))
         self._stub = inference_pb2_grpc.InferenceStub(self._channel)
 
-    def request(self, seed=5, tokens=160, speculate=True, strategy=None):
+    def request(self, seed: int = 5, tokens: int = 160, speculate: bool = True,
+                strategy: str | None = None) -> Any:
         return self._pb.GenerateRequest(
             prompt=PROMPT, temperature=1.0, seed=seed, max_tokens=tokens, ignore_eos=True,
             speculation=self._pb.SpeculationOptions(enabled=speculate, strategy=strategy))
 
     @property
-    def error(self):
+    def error(self) -> Any:
         return self._grpc.RpcError
 
-    def stream(self, request, **options):
+    def stream(self, request: Any, **options: Any) -> Any:
         return self._stub.Generate(request, timeout=live_cluster.PATIENCE_S, **options)
 
-    def open(self, **options):
+    def open(self, **options: Any) -> Any:
         return self.stream(self.request(**options), wait_for_ready=True)
 
-    def generate(self, on_message=lambda number: None, **options):
+    def generate(self, on_message: Callable[[int], object] = lambda number: None,
+                 **options: Any) -> Recorded:
         record = Recorded()
         try:
             for number, message in enumerate(self.open(**options)):
@@ -80,7 +87,7 @@ class Client:
             record.code, record.details = error.code().name, error.details()
         return record
 
-    def generate_retrying(self, **options):
+    def generate_retrying(self, **options: Any) -> Recorded:
         """As a client with gRPC's retry policy: what was refused as UNAVAILABLE
         before its first token is asked again. So is what reaches a server in the
         moment in which it closes: gRPC ends such calls as CANCELLED."""
@@ -92,18 +99,19 @@ class Client:
                 return record
             time.sleep(0.1)
 
-    def close(self):
+    def close(self) -> None:
         self._channel.close()
 
 
-def gauges(cluster, service, name):
+def gauges(cluster: live_cluster.Services, service: str, name: str) -> list[float]:
     """Values of all series of a metric."""
     return [float(value) for value in
             re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", cluster.scrape(service), re.M)]
 
 
-def counter(cluster, name, service="coordinator", **labels):
-    total = 0
+def counter(cluster: live_cluster.Services, name: str, service: str = "coordinator",
+            **labels: str) -> float:
+    total = 0.0
     for found, value in re.findall(rf"^{name}{{([^}}]*)}} (\S+)$",
                                    cluster.scrape(service), re.M):
         if all(f'{key}="{wanted}"' in found for key, wanted in labels.items()):
@@ -111,16 +119,20 @@ def counter(cluster, name, service="coordinator", **labels):
     return total
 
 
-def in_midstream(action):
+def in_midstream(action: Callable[[], object]) -> Callable[[int], object]:
     """An on_message that does `action` once, after the third message."""
     return lambda number: action() if number == 3 else None
 
 
 class RecordedTest(unittest.TestCase):
     """The texts of a cluster without faults: `texts[seed]`."""
+    texts: dict[int, list[int]]
+    reference: live_cluster.Cluster
+    identity: tuple[str, str]
+    stubs: str
 
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         cls.stubs = stubs.make()
         reference = live_cluster.Cluster()
         cls.addClassCleanup(reference.close)
@@ -131,7 +143,7 @@ class RecordedTest(unittest.TestCase):
         cls.texts = {seed: client.generate(seed=seed, speculate=False).tokens
                      for seed in range(5, 13)}
 
-    def cluster(self, *settings, **options):
+    def cluster(self, *settings: str, **options: Any) -> tuple[live_cluster.Cluster, Client]:
         cluster = live_cluster.Cluster(settings, **options)
         self.addCleanup(cluster.close)
         # A test restarts every process that it ends: a missing process has crashed.
@@ -140,12 +152,12 @@ class RecordedTest(unittest.TestCase):
         self.addCleanup(client.close)
         return cluster, client
 
-    def assert_unharmed(self, record, seed=5):
+    def assert_unharmed(self, record: Recorded, seed: int = 5) -> None:
         self.assertEqual(record.problems(self.texts[seed]), [])
 
-    def await_idle(self, cluster):
+    def await_idle(self, cluster: live_cluster.Services) -> None:
         """Every service has forgotten every session, and the pool is empty."""
-        def held():
+        def held() -> list[tuple[str, float]]:
             return [(name, value) for name in SERVICES_OF_A_TEXT
                     for value in gauges(cluster, name, "espalier_sessions_open")
                     + gauges(cluster, name, "espalier_kv_tokens_used") if value]

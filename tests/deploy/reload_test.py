@@ -16,12 +16,12 @@ OPERATOR = "token-of-the-operator"
 KEYS = ("key-of-the-first-client", "key-of-the-second-one")
 
 
-def role_of(token):
+def role_of(token: str) -> str:
     return f"operator anna sha256:{hashlib.sha256(token.encode()).hexdigest()}\n"
 
 
 class ReloadTest(unittest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         self.cluster = live_cluster.Services()
         self.addCleanup(self.cluster.close)
         self.folder = self.cluster.folder
@@ -35,7 +35,7 @@ class ReloadTest(unittest.TestCase):
         self.start_coordinator()
         self.cluster.await_serving("coordinator")
 
-    def start_coordinator(self):
+    def start_coordinator(self) -> None:
         self.cluster.start_service(
             "coordinator",
             f'model: "{CHAR_MODEL}" verifier: "{self.cluster.address("verifier")}" '
@@ -44,30 +44,30 @@ class ReloadTest(unittest.TestCase):
             f'http_listen: "127.0.0.1:0" http {{ keys_file: "{self.folder}/keys" }}',
             [f"server.roles_file={self.folder}/roles"])
 
-    def read_again(self, name):
+    def read_again(self, name: str) -> str:
         """Sends SIGHUP; returns what the log says about it."""
         lines = [line for line in self.cluster.log(name).splitlines() if "SIGHUP" in line]
         self.cluster.process(name).send_signal(signal.SIGHUP)
 
-        def answer():
+        def answer() -> list[str]:
             now = [line for line in self.cluster.log(name).splitlines() if "SIGHUP" in line]
             return now[len(lines):]
         return live_cluster.await_true(answer, "the log tells of SIGHUP")[0]
 
-    def edit(self, name, old, new):
+    def edit(self, name: str, old: str, new: str) -> None:
         path = self.folder / f"{name}.textproto"
         text = path.read_text()
         self.assertIn(old, text)
         path.write_text(text.replace(old, new))
 
-    def generate(self):
+    def generate(self) -> str:
         return subprocess.run(
             [BIN / "espalier", "generate", "--address", self.cluster.address("coordinator"),
              "--token-file", self.folder / "token", "--prompt", "First Citizen:\n",
              "--max-tokens", "20", "--ignore-eos"],
             capture_output=True, text=True, timeout=live_cluster.PATIENCE_S, check=True).stdout
 
-    def http_status(self, key):
+    def http_status(self, key: str) -> int:
         request = urllib.request.Request(self.cluster.http_url("coordinator") + "/v1/models",
                                          headers={"x-api-key": key})
         try:
@@ -76,7 +76,7 @@ class ReloadTest(unittest.TestCase):
         except urllib.error.HTTPError as error:
             return error.code
 
-    def test_all_or_nothing(self):
+    def test_all_or_nothing(self) -> None:
         before = self.generate()
         (self.folder / "keys").write_text(f"acme {KEYS[0]}\nother {KEYS[1]}\n")
         # The keys are good, the tenants are not, and so the level stays as well.
@@ -99,7 +99,7 @@ class ReloadTest(unittest.TestCase):
         self.assertEqual([self.http_status(key) for key in KEYS], [200, 200])
         self.assertEqual(self.generate(), before)
 
-    def test_the_level_changes_and_other_fields_wait_for_a_restart(self):
+    def test_the_level_changes_and_other_fields_wait_for_a_restart(self) -> None:
         self.edit("verifier", "threads: 1", "threads: 2")
         self.assertIn("info SIGHUP", self.read_again("verifier"))
         self.assertIn("fields that a restart changes: engine.threads\n",
@@ -113,7 +113,7 @@ class ReloadTest(unittest.TestCase):
         self.assertEqual(process.wait(live_cluster.PATIENCE_S), 0)
         self.assertNotIn("draining", self.cluster.log("verifier"))
 
-    def test_a_token_changes_while_requests_run(self):
+    def test_a_token_changes_while_requests_run(self) -> None:
         before = self.generate()
         (self.folder / "peer.token").write_text("the-second-secret\n")
         self.read_again("coordinator")

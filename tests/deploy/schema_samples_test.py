@@ -12,6 +12,7 @@ import re
 import subprocess
 import typing
 import unittest
+from typing import Any
 
 try:
     import jsonschema
@@ -34,10 +35,10 @@ FORMATS = ["date", "time", "date-time", "uuid", "ipv4", "ipv6", "email", "hostna
 LARGE = 10 ** 17
 
 
-def bounds(pick, least, most, low, high):
+def bounds(pick: random.Random, least: str, most: str, low: int, high: int) -> dict[str, Any]:
     """Keywords `least` and `most`, or one, or none, with low <= least <= most <= high."""
     first = pick.randint(low, high)
-    keywords = {}
+    keywords: dict[str, Any] = {}
     if pick.random() < 0.6:
         keywords[least] = first
     if pick.random() < 0.6:
@@ -45,8 +46,8 @@ def bounds(pick, least, most, low, high):
     return keywords
 
 
-def number(pick):
-    schema = {"type": pick.choice(["integer", "number"])}
+def number(pick: random.Random) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": pick.choice(["integer", "number"])}
     low = pick.choice([pick.randint(-200, 200), pick.uniform(-3, 3), round(pick.uniform(-1, 1), 3),
                        pick.randint(-LARGE, LARGE)])
     high = low + pick.choice([0, 1, 0.5, pick.randint(1, 5000), 10 ** 12])
@@ -61,7 +62,7 @@ def number(pick):
     return schema
 
 
-def text(pick):
+def text(pick: random.Random) -> dict[str, str]:
     schema = {"type": "string"}
     kind = pick.randint(0, 3)
     if kind == 0:
@@ -77,7 +78,7 @@ def text(pick):
     return schema
 
 
-def leaf(pick):
+def leaf(pick: random.Random) -> object:
     return pick.choice([
         lambda: number(pick), lambda: number(pick), lambda: text(pick), lambda: text(pick),
         lambda: {"type": pick.sample(["null", "boolean", "integer", "string", "array"], 2)},
@@ -91,7 +92,7 @@ def leaf(pick):
     ])()
 
 
-def without_references(schema):
+def without_references(schema: Any) -> Any:
     if isinstance(schema, list):
         return [without_references(part) for part in schema]
     if not isinstance(schema, dict):
@@ -100,14 +101,14 @@ def without_references(schema):
             else without_references(part) for name, part in schema.items() if name != "$ref"}
 
 
-def tree(pick, depth):
+def tree(pick: random.Random, depth: int) -> Any:
     if depth == 0 or pick.random() < 0.25:
         return leaf(pick)
     part = lambda: tree(pick, depth - 1)  # noqa: E731
     kind = pick.choice(["object"] * 5 + ["array"] * 3 + ["anyOf", "oneOf", "allOf", "tuple", "map", "beside"])
     if kind == "object":
         names = pick.sample(NAMES, pick.randint(0, 4))
-        schema = {"type": "object", "properties": {n: part() for n in names},
+        schema: dict[str, Any] = {"type": "object", "properties": {n: part() for n in names},
                   "required": pick.sample(NAMES, pick.randint(0, 2)) if pick.random() < 0.3
                   else pick.sample(names, pick.randint(0, len(names)))}
         if pick.random() < 0.5:
@@ -153,7 +154,7 @@ def tree(pick, depth):
     return {kind: [part() for _ in range(pick.randint(1, 3))]}
 
 
-def random_schema(seed):
+def random_schema(seed: int) -> dict[str, Any]:
     pick = random.Random(seed)
     schema = tree(pick, 3)
     if isinstance(schema, bool) or "$ref" in schema:
@@ -164,23 +165,26 @@ def random_schema(seed):
 
 
 class Sampler:
-    def __init__(self):
+    def __init__(self) -> None:
         self.process = subprocess.Popen([SAMPLER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, encoding="utf-8")
 
-    def __call__(self, kind, wanted, seed=1, count=10, compact=False):
+    def __call__(self, kind: str, wanted: object, seed: int = 1, count: int = 10,
+                 compact: bool = False) -> dict[str, Any]:
         asked = {"kind": kind, "text": wanted if isinstance(wanted, str) else json.dumps(wanted),
                  "seed": seed, "count": count, "compact": compact}
+        assert self.process.stdin and self.process.stdout
         print(json.dumps(asked), file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline())
 
-    def close(self):
+    def close(self) -> None:
+        assert self.process.stdin and self.process.stdout
         self.process.stdin.close()
         self.process.stdout.close()
         self.process.wait()
 
 
-def has_bounded_space(answer):
+def has_bounded_space(answer: str) -> bool:
     """Between tokens: at most one blank, or one line end with an indentation."""
     without = re.sub(r'"(?:[^"\\]|\\.)*"', '""', answer, flags=re.DOTALL)
     return all(re.fullmatch(r" |\n(?: {0,64}|\t{1,16})", found) for found in re.findall(r"\s+", without)) \
@@ -188,12 +192,14 @@ def has_bounded_space(answer):
 
 
 class SchemaSamples(unittest.TestCase):
+    sample: Sampler
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         cls.sample = Sampler()
         cls.addClassCleanup(cls.sample.close)
 
-    def check(self, schema, answer):
+    def check(self, schema: Any, answer: dict[str, Any]) -> int:
         """All finished texts are valid; returns their number."""
         validator = jsonschema.Draft202012Validator(schema)
         for given in answer["texts"]:
@@ -204,7 +210,7 @@ class SchemaSamples(unittest.TestCase):
                 self.assertNotIn("\ufffd", given)
         return len(answer["texts"])
 
-    def test_random_schemas(self):
+    def test_random_schemas(self) -> None:
         refused = texts = 0
         for seed in range(COUNT):
             schema = random_schema(seed)
@@ -217,7 +223,7 @@ class SchemaSamples(unittest.TestCase):
         self.assertLess(refused, 0.5 * COUNT)
         self.assertGreater(texts, 3 * (COUNT - refused))
 
-    def test_reported_schemas_are_followed_or_refused(self):
+    def test_reported_schemas_are_followed_or_refused(self) -> None:
         for schema in [
                 {"type": "string", "minLength": 2, "maxLength": 6},
                 {"type": "string", "pattern": "^a\"b$"},
@@ -245,7 +251,7 @@ class SchemaSamples(unittest.TestCase):
             answer = self.sample("json_schema", schema)
             self.assertIn(path + ":", answer.get("refused", ""), schema)
 
-    def test_regexes(self):
+    def test_regexes(self) -> None:
         for regex, python in [("\\x41b", "Ab"), ("[^a]b?", "[^a]b?"), ("a|b+", "a|b+"), ("\\u{e9}\\cA", "é\x01"),
                               ("(?<n>x){2,3}", "x{2,3}"), ("[\\d-]{2}", "[0-9-]{2}"), ("\\$\\.", "\\$\\.")]:
             answer = self.sample("regex", regex, count=20)
@@ -253,7 +259,7 @@ class SchemaSamples(unittest.TestCase):
                 self.assertIsNotNone(re.fullmatch(python, given, re.DOTALL), f"{regex}: {given!r}")
             self.assertTrue(answer["texts"], regex)
 
-    def test_json_ends(self):
+    def test_json_ends(self) -> None:
         tag = {"type": "structural_tag", "format": {"type": "tag", "begin": "<f>", "end": "</f>", "content": {
             "type": "json_schema", "json_schema": {"type": "object", "properties": {"a": {"type": "array"}},
                                                    "required": ["a"]}}}}
@@ -265,7 +271,7 @@ class SchemaSamples(unittest.TestCase):
                 self.assertIsInstance(json.loads(inner), dict)
                 self.assertTrue(has_bounded_space(inner), given)
 
-    def test_schemas_of_pydantic(self):
+    def test_schemas_of_pydantic(self) -> None:
         if pydantic is None:
             self.skipTest("needs pydantic")
         for model in pydantic_models():
@@ -278,7 +284,7 @@ class SchemaSamples(unittest.TestCase):
                         model.model_validate_json(given)
 
 
-def pydantic_models():
+def pydantic_models() -> list[Any]:
     class Colour(enum.Enum):
         RED = "red"
         BLUE = "blue"
@@ -315,7 +321,7 @@ def pydantic_models():
     return [Point, Cat, Node, All]
 
 
-def strict(schema):
+def strict(schema: Any) -> Any:
     """As openai's library makes it for parse()."""
     if isinstance(schema, list):
         return [strict(part) for part in schema]

@@ -12,7 +12,7 @@ PLUGIN = shutil.which("grpc_python_plugin")
 EXAMPLE = REPO / "deploy/examples/python_drafter"
 
 
-def missing():
+def missing() -> str:
     """Why the stubs cannot be made; empty: nothing is missing."""
     if not importlib.util.find_spec("grpc"):
         return "python3-grpcio is not installed"
@@ -21,7 +21,7 @@ def missing():
     return ""
 
 
-def make():
+def make() -> str:
     """Makes the stubs importable here; returns their folder, for other processes."""
     folder = tempfile.mkdtemp(prefix="espalier-stubs-")
     protos = [f"espalier/v1/{name}.proto" for name in ("types", "drafter", "verifier", "inference")]

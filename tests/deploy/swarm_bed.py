@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from typing import Any
 
 import live_cluster
 
@@ -31,7 +32,7 @@ exit $?
 """
 
 
-def missing():
+def missing() -> str:
     """Why there can be no such hosts; empty: nothing is missing."""
     if os.getuid() != 0:
         return "hosts in namespaces need root"
@@ -39,7 +40,7 @@ def missing():
     return f"not installed: {', '.join(absent)}" if absent else ""
 
 
-def in_a_network_of_its_own():
+def in_a_network_of_its_own() -> None:
     """Runs this program again where the network is its own: it ends with the program."""
     if os.environ.get("ESPALIER_SWARM_BED"):
         return
@@ -47,7 +48,7 @@ def in_a_network_of_its_own():
     os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv])
 
 
-def run(*argv, **options):
+def run(*argv: object, **options: Any) -> str:
     """The command's output."""
     done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, check=False,
                           **options)
@@ -56,14 +57,14 @@ def run(*argv, **options):
     return done.stdout.strip()
 
 
-def environment(**variables):
+def environment(**variables: object) -> dict[str | Any, str | Any]:
     return os.environ | {name: str(value) for name, value in variables.items()}
 
 
 class Host:
     """One engine, at `address`."""
 
-    def __init__(self, number, folder, control_group):
+    def __init__(self, number: int, folder: pathlib.Path, control_group: str) -> None:
         self.name, self.address = f"n{number}", f"10.77.0.{number}"
         self._port, near = f"p{number}", f"e{number}"
         self._folder = pathlib.Path(folder) / self.name
@@ -79,15 +80,15 @@ class Host:
         run("ip", "link", "set", self._port, "master", "switch", "up")
         run("ip", "link", "set", near, "netns", self._first_process())
 
-    def _first_process(self):
+    def _first_process(self) -> str:
         pid = self._process.pid
         children = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
         return live_cluster.await_true(lambda: children.read_text().split(), "the host starts")[0]
 
-    def docker(self, *words, **options):
+    def docker(self, *words: object, **options: Any) -> str:
         return run("docker", "--host", f"unix://{self._folder}/docker.sock", *words, **options)
 
-    def answers(self):
+    def answers(self) -> bool:
         if self._process.poll() is not None:
             raise RuntimeError(f"the engine has ended: {self.log()}")
         try:
@@ -95,22 +96,22 @@ class Host:
         except RuntimeError:
             return False
 
-    def log(self):
+    def log(self) -> str:
         path = self._folder / "log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
-    def pull_cable(self):
+    def pull_cable(self) -> None:
         run("ip", "link", "set", self._port, "down")
 
-    def plug_cable_in(self):
+    def plug_cable_in(self) -> None:
         run("ip", "link", "set", self._port, "up")
 
-    def isolate(self, isolated):
+    def isolate(self, isolated: bool) -> None:
         """Isolated hosts do not reach each other; they reach all others, and the switch."""
         run("ip", "link", "set", "dev", self._port, "type", "bridge_slave", "isolated",
             "on" if isolated else "off")
 
-    def end(self):
+    def end(self) -> None:
         """Ends all its processes at once. Its mounts are in its own namespace, and go with it."""
         self._process.kill()
         self._process.wait()
@@ -120,7 +121,7 @@ class Host:
 class Swarm:
     """`count` hosts, all of them managers of one Docker Swarm."""
 
-    def __init__(self, count, folder):
+    def __init__(self, count: int, folder: pathlib.Path) -> None:
         self._control_group = f"/espalier-{os.getpid()}"
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", "switch", "type", "bridge")
@@ -137,7 +138,7 @@ class Swarm:
             self.end()
             raise
 
-    def _join(self):
+    def _join(self) -> None:
         first = self.hosts[0]
         first.docker("swarm", "init", "--advertise-addr", first.address)
         token = first.docker("swarm", "join-token", "--quiet", "manager")
@@ -145,7 +146,7 @@ class Swarm:
             host.docker("swarm", "join", "--advertise-addr", host.address, "--token", token,
                         f"{first.address}:2377")
 
-    def tasks(self, service, manager):
+    def tasks(self, service: str, manager: Host) -> list[Any]:
         """The tasks of a service that should run, as objects: ID, Node, CurrentState. Empty,
         too, while the managers elect a leader."""
         try:
@@ -155,7 +156,7 @@ class Swarm:
             return []
         return [json.loads(line) for line in lines.splitlines()]
 
-    def is_ready(self, host, manager):
+    def is_ready(self, host: Host, manager: Host) -> bool:
         """Whether the managers reach the host's engine."""
         try:
             return manager.docker("node", "inspect", host.name, "--format",
@@ -164,12 +165,12 @@ class Swarm:
         except RuntimeError:
             return False
 
-    def running(self, service, manager):
+    def running(self, service: str, manager: Host) -> list[str]:
         """Names of the hosts where a task of the service runs and is healthy."""
         return [task["Node"] for task in self.tasks(service, manager)
                 if task["CurrentState"].startswith("Running")]
 
-    def end(self):
+    def end(self) -> None:
         for host in self.hosts:
             host.end()
         for controller in pathlib.Path("/sys/fs/cgroup").iterdir():
@@ -178,7 +179,7 @@ class Swarm:
                 remove_control_group(path)
 
 
-def remove_control_group(path):
+def remove_control_group(path: str) -> None:
     """Its last process may still be ending."""
     for _ in range(100):
         try:

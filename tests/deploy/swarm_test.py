@@ -3,6 +3,7 @@
 restarted in rolling order, verifiers are scaled, and a partition heals. No request fails, and
 every text is the one of a cluster without faults."""
 
+import contextlib
 import json
 import pathlib
 import re
@@ -13,6 +14,8 @@ import sys
 import time
 import unittest
 import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import live_cluster
 import stubs
@@ -26,7 +29,7 @@ REPLICAS = {"verifier": 2, "lookup": 2, "suffix": 2, "coordinator": 3}
 live_cluster.PATIENCE_S = 300  # a swarm takes half a minute to give a host up
 
 
-def make_image(folder):
+def make_image(folder: pathlib.Path) -> str:
     """A tar file of the programs and the libraries that they are linked with."""
     root = pathlib.Path(folder) / "image"
     for part in ("usr/local/bin", "lib/x86_64-linux-gnu", "lib64", "tmp", "models"):
@@ -44,8 +47,12 @@ def make_image(folder):
 
 
 class SwarmTest(LoadedTest):
+    addresses: list[str]
+    swarm: swarm_bed.Swarm
+    folder: pathlib.Path
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         super().setUpClass()
         cls.folder = cls.reference.folder
         cls.swarm = swarm_bed.Swarm(3, cls.folder)
@@ -57,7 +64,7 @@ class SwarmTest(LoadedTest):
         print(f"the stack serves after {time.monotonic() - began:.0f} s")
 
     @classmethod
-    def prepare_hosts(cls):
+    def prepare_hosts(cls) -> None:
         """What deploy/swarm/README.md asks for: images, the model, secrets, labels."""
         image = make_image(cls.folder)
         shutil.copytree(CHAR_MODEL, cls.folder / "models/default")
@@ -73,7 +80,7 @@ class SwarmTest(LoadedTest):
                 for role in ("verifier", "drafter", "coordinator")))
 
     @classmethod
-    def deploy(cls):
+    def deploy(cls) -> None:
         cls.swarm.hosts[0].docker(
             "stack", "deploy", "--resolve-image", "never", "--compose-file",
             REPO / "deploy/swarm/stack.yml", "espalier",
@@ -82,14 +89,14 @@ class SwarmTest(LoadedTest):
         cls.await_replicas(cls.swarm.hosts[0], REPLICAS)
 
     @classmethod
-    def await_replicas(cls, manager, replicas):
+    def await_replicas(cls, manager: swarm_bed.Host, replicas: Mapping[str, int]) -> None:
         """Waits until so many replicas of each service are healthy."""
         for service, count in replicas.items():
             live_cluster.await_true(
                 lambda s=service, c=count: len(cls.swarm.running(f"espalier_{s}", manager)) == c,
                 f"{count} of {service} run")
 
-    def setUp(self):
+    def setUp(self) -> None:
         import grpc
         token = (self.folder / "secrets/client.token").read_text().strip()
         credentials = grpc.composite_channel_credentials(
@@ -101,16 +108,16 @@ class SwarmTest(LoadedTest):
         self.addCleanup(self.repair)
         self.await_replicas(self.manager, REPLICAS)
 
-    def repair(self):
+    def repair(self) -> None:
         for host in self.swarm.hosts:
             host.plug_cable_in()
             host.isolate(False)
 
-    def loaded(self, what):
+    def loaded(self, what: str) -> contextlib.AbstractContextManager[Callable[..., None]]:
         # Health checks and raft need the processors, too.
         return self.load(self.client, what, pause_s=0.2)
 
-    def sessions(self, address, peer):
+    def sessions(self, address: str, peer: str) -> dict[str, Any]:
         """{host of a replica: sessions} as the coordinator at `address` has them."""
         request = urllib.request.Request(f"http://{address}:9464/metrics", headers={
             "authorization": "Bearer " +
@@ -120,7 +127,7 @@ class SwarmTest(LoadedTest):
         return {host: float(value) for host, value in re.findall(
             rf'^espalier_link_sessions{{address="([^"]*):\d+",peer="{peer}"}} (\S+)$', text, re.M)}
 
-    def hosts_of(self, service):
+    def hosts_of(self, service: str) -> dict[str, Any]:
         """{address in the cluster's network: host} of the service's replicas."""
         named = {host.name: host for host in self.swarm.hosts}
         found = {}
@@ -132,16 +139,16 @@ class SwarmTest(LoadedTest):
                     found[address.split("/")[0]] = named[task["Node"]]
         return found
 
-    def busiest_verifier(self):
+    def busiest_verifier(self) -> swarm_bed.Host:
         """The host of the verifier with the most sessions."""
-        totals = {}
+        totals: dict[str, float] = {}
         for address in self.addresses:
             for host, count in self.sessions(address, "verifier").items():
                 totals[host] = totals.get(host, 0) + count
         hosts = self.hosts_of("verifier")
         return hosts[max(totals, key=lambda address: totals[address] * (address in hosts))]
 
-    def test_the_command_and_http_reach_it(self):
+    def test_the_command_and_http_reach_it(self) -> None:
         """As deploy/swarm/README.md says."""
         secrets = self.folder / "secrets"
         answer = json.loads(swarm_bed.run(
@@ -161,7 +168,7 @@ class SwarmTest(LoadedTest):
             answer = json.loads(response.read())
         self.assertEqual(answer["choices"][0]["token_ids"], self.texts[5])
 
-    def test_a_cable_is_pulled(self):
+    def test_a_cable_is_pulled(self) -> None:
         with self.loaded("a cable is pulled") as await_more:
             host = live_cluster.await_true(self.busiest_verifier, "a verifier has sessions")
             self.manager = next(other for other in self.swarm.hosts if other is not host)
@@ -181,7 +188,7 @@ class SwarmTest(LoadedTest):
             self.await_replicas(self.manager, REPLICAS)
             print(f"  plugged in again: whole after {time.monotonic() - began:.0f} s")
 
-    def test_services_restart_in_rolling_order(self):
+    def test_services_restart_in_rolling_order(self) -> None:
         with self.loaded("rolling restart") as await_more:
             for service in REPLICAS:
                 began = time.monotonic()
@@ -190,7 +197,7 @@ class SwarmTest(LoadedTest):
                 print(f"  {service}: {time.monotonic() - began:.0f} s")
                 await_more()
 
-    def test_verifiers_are_scaled(self):
+    def test_verifiers_are_scaled(self) -> None:
         with self.loaded("verifiers scaled") as await_more:
             for count in (1, 3, 1, 2):
                 began = time.monotonic()
@@ -199,7 +206,7 @@ class SwarmTest(LoadedTest):
                 print(f"  {count} verifiers: {time.monotonic() - began:.0f} s")
                 await_more(12)
 
-    def test_a_partition_heals(self):
+    def test_a_partition_heals(self) -> None:
         """Two hosts do not reach each other for 10 s; the third one and clients reach both."""
         with self.loaded("a partition of 10 s") as await_more:
             parted = self.swarm.hosts[1:]

@@ -20,7 +20,7 @@ DRAFTERS = {name: (kind, {"model": MODEL / "drafters" / name})
 TRAFFIC_S = 60
 
 
-def main():
+def main() -> None:
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else REPO / "deploy/pictures").absolute()
     cluster = live_cluster.Cluster(
         ["core.draft_timeout_ms=200"], model=MODEL, shows_text=True,

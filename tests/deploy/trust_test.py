@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 import unittest
+from typing import Any
 
 import live_cluster
 import stubs
@@ -14,8 +15,10 @@ PROMPT = "First Citizen:\nBefore we proceed any further, hear me speak.\n"
 
 
 class TrustTest(unittest.TestCase):
+    cluster: live_cluster.Services
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         stubs.make()
         cls.cluster = live_cluster.Services()
         cls.addClassCleanup(cls.cluster.close)
@@ -36,7 +39,7 @@ class TrustTest(unittest.TestCase):
             f'token_file: "{folder}/lookup.token" }}')
         cls.cluster.await_serving("coordinator")
 
-    def open_verify_stream(self, token):
+    def open_verify_stream(self, token: str) -> Any:
         """Status and answers of a stream that sends a hello with a token."""
         import grpc
         from espalier.v1 import verifier_pb2, verifier_pb2_grpc
@@ -51,13 +54,13 @@ class TrustTest(unittest.TestCase):
                 list(stream)
         return caught.exception.code().name
 
-    def generate(self):
+    def generate(self) -> Any:
         return subprocess.run(
             [BIN / "espalier", "generate", "--address", self.cluster.address("coordinator"),
              "--prompt", PROMPT, "--max-tokens", "40", "--ignore-eos"],
             capture_output=True, text=True, timeout=live_cluster.PATIENCE_S, check=True).stdout
 
-    def test_a_drafter_cannot_pass_for_the_coordinator(self):
+    def test_a_drafter_cannot_pass_for_the_coordinator(self) -> None:
         for token in ("", "the-secret-of-the-lookup"):
             self.assertEqual(self.open_verify_stream(token), "UNAUTHENTICATED")
         # With the secret its hello is read, and refused because it is empty.
@@ -65,8 +68,8 @@ class TrustTest(unittest.TestCase):
                          "FAILED_PRECONDITION")
         self.assertTrue(self.generate())
 
-    def test_a_frozen_verifier_is_soon_missed(self):
-        def serves():
+    def test_a_frozen_verifier_is_soon_missed(self) -> None:
+        def serves() -> bool:
             return subprocess.run([BIN / "espalier", "check", self.cluster.address("coordinator")],
                                   capture_output=True, check=False).returncode == 0
         before = self.generate()

@@ -5,12 +5,14 @@ request fails, and every text is the same."""
 
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
 import unittest
+from collections.abc import Callable
+from typing import Any
 
+import live_cluster
 import stubs
 from live_cluster import BIN, CHAR_DRAFTERS
 from pools import TWO, Pools
@@ -19,15 +21,15 @@ from resuming_client import LoadedTest, Resuming
 OLD = pathlib.Path(os.environ.get("ESPALIER_OLD_BIN", ""))
 
 
-def version(programs):
+def version(programs: pathlib.Path) -> tuple[Any, ...]:
     """(major, minor) of the programs in a folder."""
     text = subprocess.run([programs / "espalier-coordinator", "--version"], capture_output=True,
                           text=True, check=True).stdout
-    return tuple(int(number) for number in re.search(r"(\d+)\.(\d+)", text).groups())
+    return tuple(int(number) for number in live_cluster.found(r"(\d+)\.(\d+)", text).groups())
 
 
 class UpgradeTest(LoadedTest):
-    def roll(self, pools, programs, await_more):
+    def roll(self, pools: Pools, programs: pathlib.Path, await_more: Callable[[int], None]) -> None:
         """Ends each service and starts that of `programs`, one after the other."""
         pools.programs = programs
         for name in (*CHAR_DRAFTERS, "verifier", "coordinator"):
@@ -43,10 +45,10 @@ class UpgradeTest(LoadedTest):
                 pools.await_replicas()
                 await_more(3)
 
-    def knows_pools(self, programs):
+    def knows_pools(self, programs: pathlib.Path) -> bool:
         return version(programs) >= (0, 3)
 
-    def test_up_and_back(self):
+    def test_up_and_back(self) -> None:
         pools = Pools(programs=OLD, pooled=self.knows_pools(OLD))
         self.addCleanup(pools.close)
         client = Resuming([pools.address(f"coordinator{number}") for number in TWO],

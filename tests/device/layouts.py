@@ -4,6 +4,8 @@ tensors, shards and their index. The numbers are made up."""
 import array
 import json
 import os
+import pathlib
+from typing import Any, BinaryIO
 
 from shapes import write_shape
 
@@ -13,7 +15,10 @@ BLOCK_NUMBERS = 4194301
 SIZES = {"BF16": 2, "I64": 8, "BOOL": 1}
 
 
-def layer(prefix, config, inputs, qk_norm):
+Tensor = tuple[str, list[int]]  # dtype and shape
+
+
+def layer(prefix: str, config: dict[str, Any], inputs: int, qk_norm: bool) -> dict[str, Any]:
     """Of attention and MLP; `inputs`: columns of queries, keys and values."""
     hidden, ffn = config["hidden_size"], config["intermediate_size"]
     heads = config["num_attention_heads"]
@@ -29,7 +34,7 @@ def layer(prefix, config, inputs, qk_norm):
     return {f"{prefix}{name}.weight": ("BF16", shape) for name, shape in shapes.items()}
 
 
-def language_model(config):
+def language_model(config: dict[str, Any]) -> dict[str, tuple[str, list[Any]]]:
     """Llama's or Qwen3's, as transformers writes them."""
     hidden, vocab = config["hidden_size"], config["vocab_size"]
     tensors = {"model.embed_tokens.weight": ("BF16", [vocab, hidden]),
@@ -42,7 +47,7 @@ def language_model(config):
     return tensors
 
 
-def dflash(config):
+def dflash(config: dict[str, Any]) -> dict[str, tuple[str, list[Any]]]:
     hidden = config["hidden_size"]
     taps = len(config["dflash_config"]["target_layer_ids"])
     tensors = {"fc.weight": ("BF16", [hidden, taps * hidden]),
@@ -53,7 +58,7 @@ def dflash(config):
     return tensors
 
 
-def eagle3(config):
+def eagle3(config: dict[str, Any]) -> dict[str, Any]:
     """SafeAILab's and SpecForge's names; the embedding is the target's."""
     hidden, drafted = config["hidden_size"], config["draft_vocab_size"]
     return layer("midlayer.", config, 2 * hidden, qk_norm=False) | {
@@ -67,7 +72,7 @@ def eagle3(config):
 LAYOUTS = {"dflash": dflash, "eagle": eagle3, "lm": language_model}
 
 
-def size(tensor):
+def size(tensor: Tensor) -> int:
     """Bytes."""
     kind, shape = tensor
     count = 1
@@ -79,7 +84,7 @@ def size(tensor):
 class Numbers:
     """bf16 numbers of either sign between 1/64 and 1/32, again and again."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         drawn = os.urandom(BLOCK_NUMBERS)
         block = bytearray(2 * BLOCK_NUMBERS)
         block[0::2] = drawn.translate(bytes(i | 0x80 for i in range(256)))
@@ -87,7 +92,7 @@ class Numbers:
         self.block = memoryview(bytes(block))
         self.place = 0
 
-    def write(self, file, count):
+    def write(self, file: BinaryIO, count: int) -> None:
         while count > 0:
             part = self.block[self.place:self.place + count]
             file.write(part)
@@ -95,7 +100,8 @@ class Numbers:
             self.place = (self.place + len(part)) % len(self.block)
 
 
-def write_tensor(file, name, tensor, config, numbers):
+def write_tensor(file: BinaryIO, name: str, tensor: Tensor, config: dict[str, Any],
+                 numbers: Numbers) -> None:
     kind, shape = tensor
     if kind == "BF16" and len(shape) > 1:
         numbers.write(file, size(tensor))
@@ -113,8 +119,10 @@ def write_tensor(file, name, tensor, config, numbers):
             file.write(is_drafted)
 
 
-def write_safetensors(path, tensors, config, numbers):
-    header, end = {"__metadata__": {"format": "pt"}}, 0
+def write_safetensors(path: pathlib.Path, tensors: dict[str, Tensor], config: dict[str, Any],
+                      numbers: Numbers) -> None:
+    header: dict[str, dict[str, Any]] = {"__metadata__": {"format": "pt"}}
+    end = 0
     for name, tensor in tensors.items():
         begin, end = end, end + size(tensor)
         header[name] = {"dtype": tensor[0], "shape": tensor[1], "data_offsets": [begin, end]}
@@ -126,10 +134,12 @@ def write_safetensors(path, tensors, config, numbers):
             write_tensor(file, name, tensor, config, numbers)
 
 
-def write_folder(folder, config, tensors, numbers):
+def write_folder(folder: pathlib.Path, config: dict[str, Any], tensors: dict[str, Tensor],
+                 numbers: Numbers) -> None:
     """Weights in one file, or in shards with an index."""
     write_shape(folder, config)
-    shards, full = [{}], 0
+    shards: list[dict[str, Tensor]] = [{}]
+    full = 0
     for name, tensor in tensors.items():
         if full + size(tensor) > SHARD_BYTES:
             shards.append({})
@@ -139,7 +149,8 @@ def write_folder(folder, config, tensors, numbers):
     if len(shards) == 1:
         write_safetensors(folder / "model.safetensors", tensors, config, numbers)
         return
-    index = {"metadata": {"total_size": sum(map(size, tensors.values()))}, "weight_map": {}}
+    index: dict[str, Any] = {"metadata": {"total_size": sum(map(size, tensors.values()))},
+                             "weight_map": {}}
     for i, shard in enumerate(shards, 1):
         file = f"model-{i:05}-of-{len(shards):05}.safetensors"
         write_safetensors(folder / file, shard, config, numbers)

@@ -1,15 +1,25 @@
 """Targets and draft networks of full size, from folders as they are published."""
 
+from __future__ import annotations
+
+import pathlib
 import shutil
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from layouts import LAYOUTS, Numbers, language_model, size, write_folder
 from serving import Server, options
+from shapes import Target
+
+if TYPE_CHECKING:
+    from suites import Suite
 
 LEAST_SECONDS = 120
 
 
-def serve_published(suite, target, generate):
+def serve_published(suite: Suite, target: Target,
+                    generate: Callable[..., dict[str, Any] | None]) -> None:
     """Writes the folders, serves them, and compares each network's texts with the plain
     ones. generate: rounds.generate."""
     folder = suite.work / "published"
@@ -37,7 +47,7 @@ def serve_published(suite, target, generate):
         shutil.rmtree(folder)
 
 
-def drafters(target, folder):
+def drafters(target: Target, folder: pathlib.Path) -> str:
     """None where `espalier serve` finds them by itself: it takes no language model for a
     drafter."""
     if all(network.kind != "lm" for network in target.networks):
@@ -48,7 +58,8 @@ def drafters(target, folder):
         for network in target.networks)
 
 
-def serve(suite, target, folder, generate):
+def serve(suite: Suite, target: Target, folder: pathlib.Path,
+          generate: Callable[..., dict[str, Any] | None]) -> None:
     prompt = [7 * i % 50 + 1 for i in range(40 if suite.emulated else 1024)]
     tokens = 8 if suite.emulated else 128
     name = f"{target.name}, published folder"

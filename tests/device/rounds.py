@@ -1,16 +1,23 @@
 """The suite `round` of tests/device/run.sh: texts with speculation against the same
 without, equal, and how fast."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import pathlib
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from published import serve_published
-from serving import RANDOM, Server, Services, options
-from shapes import TINY, targets, write_shape
+from serving import RANDOM, Client, Server, Services, options
+from shapes import TINY, Network, Target, targets, write_shape
 from stages import print_table
+
+if TYPE_CHECKING:
+    from suites import Suite
 
 # Hit rates by depth whose expectation is the given tau (EAGLE, DFlash at 64 and
 # 128 nodes as published).
@@ -28,7 +35,7 @@ class Known:
     texts: pathlib.Path  # for the drafter `replay`
 
 
-def run(suite):
+def run(suite: Suite) -> None:
     try:
         first, *others = targets(suite.emulated)
         known = plain_texts(suite, first)
@@ -48,7 +55,7 @@ def run(suite):
         print_table(suite.rows)
 
 
-def has_time(suite, what):
+def has_time(suite: Suite, what: str) -> bool:
     """Less than this is too little for a server to start and answer."""
     if suite.left() >= 20:
         return True
@@ -56,24 +63,27 @@ def has_time(suite, what):
     return False
 
 
-def plain_texts(suite, target):
+def plain_texts(suite: Suite, target: Target) -> Known | None:
     folder = write_shape(suite.work / target.name.replace(" ", "-"), target.config)
     prompt = [7 * i % 50 + 1 for i in range(40 if suite.emulated else 1024)]
-    plain = {}
+    plain: dict[str, dict[str, Any]] = {}
     with Server(suite, folder, LOOKUP) as server:
         for temperature in ("0", "1"):
-            plain[temperature] = generate(
+            answer = generate(
                 suite, server, f"{target.name}, plain, temperature {temperature}", prompt,
                 24 if suite.emulated else 512, "--no-speculation", "--temperature", temperature)
-    if None in plain.values():
-        return None
+            if answer is None:
+                return None
+            plain[temperature] = answer
     texts = folder / "texts"
     texts.write_text("".join(
         " ".join(map(str, prompt + answer["token_ids"])) + "\n" for answer in plain.values()))
     return Known(target.name, folder, prompt, plain, texts)
 
 
-def generate(suite, client, name, prompt, tokens, *flags, wanted=None):
+def generate(suite: Suite, client: Client, name: str, prompt: list[int],
+             tokens: int, *flags: str,
+             wanted: dict[str, Any] | None = None) -> dict[str, Any] | None:
     """A row of the table. wanted: the answer with the same text."""
     answer, stages = client.measure(
         lambda: client.generate(prompt, tokens, "--seed", "5", *flags))
@@ -88,7 +98,8 @@ def generate(suite, client, name, prompt, tokens, *flags, wanted=None):
     return answer
 
 
-def replay_options(suite, known, tau, network=None):
+def replay_options(suite: Suite, known: Known, tau: str,
+                   network: Network | None = None) -> dict[str, Any]:
     """Of trees that cost nothing, or of a network of random weights."""
     values = {"drafter": "comb", "texts": known.texts, "rates": RATES[tau]}
     if network is None:
@@ -99,17 +110,17 @@ def replay_options(suite, known, tau, network=None):
                      "drafter.device": suite.device, "drafter.random_weights": 1}
 
 
-def replay(values):
+def replay(values: Mapping[str, object]) -> str:
     return f'drafters {{ name: "replay" type: "replay" {options(values)} }}'
 
 
-def combs(suite, known):
+def combs(suite: Suite, known: Known) -> None:
     for tau in ("4",) if suite.emulated else RATES:
         with Server(suite, known.folder, replay(replay_options(suite, known, tau))) as server:
             rounds_of(suite, server, known, f"comb, hits of tau {tau}")
 
 
-def networks(suite, known, target):
+def networks(suite: Suite, known: Known, target: Target) -> None:
     for network in target.networks:
         for tau in network.taus:
             values = replay_options(suite, known, tau, network)
@@ -117,7 +128,8 @@ def networks(suite, known, target):
                 rounds_of(suite, server, known, f"{network.kind}, hits of tau {tau}")
 
 
-def rounds_of(suite, client, known, name, sizes=None):
+def rounds_of(suite: Suite, client: Client, known: Known, name: str,
+              sizes: Sequence[int] | None = None) -> None:
     """Texts drafted by the drafter `replay` against the plain ones."""
     tokens = len(known.plain["0"]["token_ids"])
     client.generate(known.prompt, 2, "--seed", "5")  # computes the prompt
@@ -129,7 +141,7 @@ def rounds_of(suite, client, known, name, sizes=None):
                      wanted=wanted)
 
 
-def ways(suite, known, target):
+def ways(suite: Suite, known: Known, target: Target) -> None:
     """The first network at the first of its hit rates, several sessions at once; and in a
     node, where features stay on the GPU, and in a process of its own, to which they are
     sent."""
@@ -144,7 +156,7 @@ def ways(suite, known, target):
                       (8,) if suite.emulated else (64, 128))
 
 
-def sessions(suite, server, known, name):
+def sessions(suite: Suite, server: Server, known: Known, name: str) -> None:
     """The plain text for each, and tokens of all per second."""
     tokens = len(known.plain["0"]["token_ids"])
     for count in (1, 3) if suite.emulated else (1, 8, 32):
@@ -161,7 +173,7 @@ def sessions(suite, server, known, name):
                   tokens_per_s=round(count * tokens / seconds, 1), **stages)
 
 
-def deaths(suite, known):
+def deaths(suite: Suite, known: Known) -> None:
     """A service dies in the middle of a text and is started again."""
     wanted = known.plain["1"]["token_ids"]
     with Services(suite, known.folder, replay_options(suite, known, "7")) as services:
@@ -190,7 +202,7 @@ def deaths(suite, known):
                       rest_s=round(time.monotonic() - began, 1))
 
 
-def full_pools(suite, known):
+def full_pools(suite: Suite, known: Known) -> None:
     """K/V for less than is asked for: requests end or wait, and the server goes on."""
     target = known.folder
     if suite.emulated:  # a shape of which 1 MiB holds 256 tokens
@@ -204,8 +216,8 @@ def full_pools(suite, known):
                      "--seed", str(seed), "--temperature", "1") for seed in range(3)]
         alone = [server.generate(*request) for request in requests]
         together = server.generate_all(requests)
-        same = None not in alone and None not in together and all(
-            a["token_ids"] == b["token_ids"] for a, b in zip(alone, together))
+        same = all(a is not None and b is not None and a["token_ids"] == b["token_ids"]
+                   for a, b in zip(alone, together))
         suite.add(f"3 sessions in a pool of {room} tokens", same,
                   text="equal" if same else "DIFFERS")
         endless = server.generate(requests[0][0], room)
@@ -220,7 +232,7 @@ def full_pools(suite, known):
         suite.add("the server goes on", again is not None and alone[0] is not None and
                   again["token_ids"] == alone[0]["token_ids"])
     with Server(suite, target, LOOKUP, f"{RANDOM} kv_cache_mib: 1000000") as server:
-        status = server.process.poll()
+        ended = server.process.poll()
         says = (suite.work / "serve.log").read_text()
         suite.add("a pool that the device has no memory for is refused",
-                  status == 1 and "no room for" in says, status=status)
+                  ended == 1 and "no room for" in says, status=ended)

@@ -1,25 +1,35 @@
 """Servers of the suites."""
 
+from __future__ import annotations
+
 import concurrent.futures
 import contextlib
 import json
+import pathlib
 import signal
 import socket
 import subprocess
 import time
 import urllib.request
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from stages import between, counters
+from stages import Counters, between, counters
+
+if TYPE_CHECKING:
+    from suites import Suite
 
 RANDOM = "random_weights: 1"
+T = TypeVar("T")
 
-def free_port():
+
+def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]
 
 
-def stop(process):
+def stop(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGINT)
     try:
         process.wait(30)
@@ -27,11 +37,11 @@ def stop(process):
         process.kill()
 
 
-def most_nodes(suite):
+def most_nodes(suite: Suite) -> int:
     return 16 if suite.emulated else 128
 
 
-def patience(suite):
+def patience(suite: Suite) -> str:
     return "draft_timeout_ms: 10000" if suite.emulated else ""
 
 
@@ -39,12 +49,12 @@ def patience(suite):
 STATUS_KEY = "key-of-the-device-suites"
 
 
-def get(address, path):
+def get(address: str, path: str) -> str:
     with urllib.request.urlopen(f"http://{address}/{path}", timeout=10) as page:
         return page.read().decode()
 
 
-def options(values):
+def options(values: Mapping[str, object]) -> str:
     """Of a drafter, in textproto."""
     return "".join(f'options {{ key: "{key}" value: "{value}" }}\n'
                    for key, value in values.items())
@@ -53,13 +63,17 @@ def options(values):
 class Client:
     """What has `suite`, `address` and `metrics` of a coordinator; `pages`: metrics of all
     services."""
+    suite: Suite
+    address: str
+    metrics: str
+    pages: list[str]
 
-    def command(self, prompt, tokens, *flags):
+    def command(self, prompt: Iterable[int], tokens: int, *flags: str) -> list[Any]:
         return ["espalier", "generate", "--json", "--address", self.address,
                 "--token-ids", ",".join(map(str, prompt)), "--max-tokens", str(tokens),
                 "--ignore-eos", *flags]
 
-    def generate(self, prompt, tokens, *flags):
+    def generate(self, prompt: Iterable[int], tokens: int, *flags: str) -> dict[str, Any] | None:
         command = self.command(prompt, tokens, *flags)
         status, output = self.suite.run(command)
         lines = [line for line in output.splitlines() if line.startswith("{")]
@@ -68,29 +82,29 @@ class Client:
             return None
         return json.loads(lines[-1])
 
-    def generate_all(self, requests):
+    def generate_all(self, requests: Sequence[tuple[Any, ...]]) -> list[Any]:
         """At once: (prompt, tokens, flags) each."""
         with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
             return list(pool.map(lambda request: self.generate(*request), requests))
 
-    def report(self):
+    def report(self) -> dict[str, Any]:
         return json.loads(get(self.metrics, "status.json"))
 
-    def counters(self):
+    def counters(self) -> Counters:
         """Of services that answer."""
-        counted = {}
+        counted: Counters = {}
         for page in self.pages:
             with contextlib.suppress(OSError):
                 counted |= counters(get(page, "metrics"))
         return counted
 
-    def measure(self, act):
+    def measure(self, act: Callable[[], T]) -> tuple[T, dict[str, Any]]:
         """What `act` returns, and the stages of its rounds."""
         before = self.counters()
         answer = act()
         return answer, between(before, self.counters())
 
-    def await_ready(self, is_running, address=None):
+    def await_ready(self, is_running: Callable[[], bool], address: str | None = None) -> None:
         command = ["espalier", "check", address or self.address, "--timeout", "2"]
         while self.suite.left() > 0 and is_running():
             status, _ = self.suite.run(command)
@@ -98,7 +112,7 @@ class Client:
                 return
             time.sleep(0.2)
 
-    def has_drafters(self):
+    def has_drafters(self) -> bool:
         with contextlib.suppress(OSError):
             return all(drafter["state"] == "ready" for drafter in self.report()["drafters"])
         return False
@@ -107,7 +121,8 @@ class Client:
 class Server(Client):
     """espalier serve."""
 
-    def __init__(self, suite, target, drafters="", verifier=RANDOM):
+    def __init__(self, suite: Suite, target: pathlib.Path, drafters: str = "",
+                 verifier: str = RANDOM) -> None:
         self.suite = suite
         self.address = f"127.0.0.1:{free_port()}"
         self.metrics = f"127.0.0.1:{free_port()}"
@@ -124,13 +139,13 @@ class Server(Client):
         self.process = subprocess.Popen(["espalier", "serve", "--config", str(config)],
                                         stdout=self.log, stderr=subprocess.STDOUT)
 
-    def __enter__(self):
+    def __enter__(self) -> Server:
         began = time.monotonic()
         self.await_ready(lambda: self.process.poll() is None)
         self.start_s = round(time.monotonic() - began, 1)
         return self
 
-    def __exit__(self, *unused):
+    def __exit__(self, *unused: Any) -> None:
         stop(self.process)
         self.log.close()
         self.suite.log("serve", (self.suite.work / "serve.log").read_text())
@@ -140,12 +155,14 @@ class Services(Client):
     """Verifier, the drafter `replay` and coordinator as processes of their own;
     or, as_node, the first two as one."""
 
-    def __init__(self, suite, target, replay, as_node=False):
+    def __init__(self, suite: Suite, target: pathlib.Path, replay: Mapping[str, object],
+                 as_node: bool = False) -> None:
         self.suite = suite
         self.address = f"127.0.0.1:{free_port()}"
         self.metrics = f"127.0.0.1:{free_port()}"
         self.pages = [self.metrics]
-        self.processes, self.logs = {}, {}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.logs: dict[str, IO[str]] = {}
         self.listen = {name: f"unix:{suite.work}/{name}.sock"
                        for name in ("drafter", "verifier")}
         engine = {"drafter": f'name: "replay" type: "replay" model: "{target}" {options(replay)}',
@@ -167,12 +184,12 @@ class Services(Client):
                 drafters {{ name: "replay" address: "{self.listen['drafter']}" }}
                 core {{ status_key_file: "{self.key_file}" {patience(suite)} }}"""}
 
-    def server(self, listen):
+    def server(self, listen: str) -> str:
         page = f"127.0.0.1:{free_port()}"
         self.pages.append(page)
         return f'server {{ listen: "{listen}" metrics_listen: "{page}" }}\n'
 
-    def __enter__(self):
+    def __enter__(self) -> Services:
         for name in self.configs:
             self.start(name)
             if name == "drafter":  # before the verifier takes the memory
@@ -180,19 +197,19 @@ class Services(Client):
         self.await_ready(self.are_running)
         return self
 
-    def __exit__(self, *unused):
+    def __exit__(self, *unused: Any) -> None:
         for name, process in self.processes.items():
             stop(process)
             self.logs[name].close()
             self.suite.log(name, (self.suite.work / f"{name}.log").read_text())
 
-    def report(self):
+    def report(self) -> dict[str, Any]:
         return json.loads(get(self.metrics, f"status.json?key={STATUS_KEY}"))
 
-    def are_running(self):
+    def are_running(self) -> bool:
         return all(process.poll() is None for process in self.processes.values())
 
-    def start(self, name):
+    def start(self, name: str) -> None:
         config = self.suite.work / f"{name}.textproto"
         config.write_text(self.configs[name])
         if name not in self.logs:
@@ -201,7 +218,7 @@ class Services(Client):
             [f"espalier-{name}", "--config", str(config)], stdout=self.logs[name],
             stderr=subprocess.STDOUT)
 
-    def restart(self, name):
+    def restart(self, name: str) -> None:
         """As a supervisor does when it has died."""
         self.processes[name].kill()
         self.processes[name].wait()

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import shutil
+from typing import Any
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 SHAPES = REPO / "deploy/shapes"
@@ -40,11 +41,11 @@ class Target:
     networks: tuple
 
 
-def published(name):
+def published(name: str) -> Any:
     return json.loads((SHAPES / name / "config.json").read_text())
 
 
-def targets(emulated):
+def targets(emulated: bool) -> tuple[Target, Target]:
     """Qwen3-8B with DFlash and EAGLE-3, Llama-3.1-8B with EAGLE-3 and a model of 1B;
     emulated, networks of the same kinds in tiny shapes."""
     if emulated:
@@ -62,7 +63,7 @@ def targets(emulated):
                     Network("lm", published("llama-3.2-1b"), ("4",)))))
 
 
-def write_shape(folder, config):
+def write_shape(folder: pathlib.Path, config: dict[str, Any]) -> pathlib.Path:
     """A model's folder without weights."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=1))

@@ -3,6 +3,8 @@
 Of one session, or of several: then a round's time is what its session waited.
 """
 
+from typing import Any
+
 STAGES = {
     "draft": "in the drafter: network, candidates, tree",
     "draft_wire": "the rest of the wait for the drafter: wake-ups, and gRPC between processes",
@@ -24,10 +26,13 @@ SUMS = {"espalier_step_stage_seconds_sum", "espalier_step_stage_seconds_count",
         "espalier_queue_time_seconds_sum", "espalier_verifier_feature_bytes_total"}
 
 
-def counters(page):
+Counters = dict[tuple[str, str], float]  # (metric, stage or "") -> value
+
+
+def counters(page: str) -> Counters:
     """{(metric, stage or ""): value} of a page in Prometheus' text format, drafters and
     models added up."""
-    found = {}
+    found: Counters = {}
     for line in page.splitlines():
         name, _, rest = line.partition("{")
         labels, _, value = rest.rpartition("}")
@@ -40,13 +45,13 @@ def counters(page):
     return found
 
 
-def between(before, after):
+def between(before: Counters, after: Counters) -> dict[str, Any]:
     """Rows for Suite.add: of a round's milliseconds, `stages` and those above the limit."""
-    def grown(name, stage=""):
+    def grown(name: str, stage: str = "") -> float:
         key = name, stage
         return after.get(key, 0) - before.get(key, 0)
 
-    def seconds(stage):
+    def seconds(stage: str) -> float:
         return grown("espalier_step_stage_seconds_sum", stage)
     rounds = grown("espalier_step_stage_seconds_count", "verify")
     if rounds == 0:
@@ -71,7 +76,7 @@ def between(before, after):
                           for stage, time in taken.items()}}
 
 
-def print_table(rows):
+def print_table(rows: list[dict[str, Any]]) -> None:
     """Of all rows that have stages."""
     measured = [row for row in rows if "stages_ms" in row]
     if not measured:

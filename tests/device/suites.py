@@ -12,6 +12,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import rounds
 import timeline
@@ -37,21 +39,21 @@ SANITIZED = ["cuda_row_kernels_test", "cuda_product_test", "cuda_attention_test"
 class Suite:
     """Runs commands until the suite's time is over, and keeps what they said."""
 
-    def __init__(self, args):
+    def __init__(self, args: argparse.Namespace) -> None:
         self.device = args.device
         self.emulated = args.device == "emulated"
         self.work = pathlib.Path(args.work)
         self.out = pathlib.Path(args.out)
         self.name = args.suite
         self.seconds = args.seconds
-        self.rows = []
+        self.rows: list[dict[str, Any]] = []
         self.lock = threading.Lock()  # of `rows` and of what is written
         self.began = time.monotonic()
 
-    def left(self):
+    def left(self) -> float:
         return self.seconds - (time.monotonic() - self.began)
 
-    def run(self, command, most=300):
+    def run(self, command: Sequence[str], most: float = 300) -> tuple[int, str]:
         """Exit status (124: out of time) and output, both streams."""
         most = min(most, self.left())
         if most <= 0:
@@ -65,18 +67,18 @@ class Suite:
             output = error.stdout or b""
             return 124, output if isinstance(output, str) else output.decode(errors="replace")
 
-    def add(self, what, ok, **values):
+    def add(self, what: str, ok: bool, **values: object) -> None:
         shown = " ".join(f"{key}={value}" for key, value in values.items()
                          if not isinstance(value, dict))
         with self.lock:
             self.rows.append({"what": what, "ok": ok, **values})
             print(f"{'ok    ' if ok else 'FAILED'} {what:44} {shown}", flush=True)
 
-    def log(self, name, text):
+    def log(self, name: str, text: str) -> None:
         with self.lock, open(self.out / f"{self.name}.log", "a", encoding="utf-8") as file:
             file.write(f"==== {name}\n{text}\n")
 
-    def finish(self):
+    def finish(self) -> int:
         failed = [row["what"] for row in self.rows if not row["ok"]]
         packed = self.work / "commit"
         commit = packed.read_text().split("\n") if packed.exists() else ["not packed"]
@@ -91,7 +93,7 @@ class Suite:
         return 1 if failed or not self.rows else 0
 
 
-def describe(suite):
+def describe(suite: Suite) -> None:
     """What machine it is."""
     suite.add("machine", True, kernel=platform.release(), cpus=os.cpu_count())
     if suite.emulated:
@@ -102,9 +104,10 @@ def describe(suite):
     suite.add("nvidia-smi", status == 0, says=output.strip())
 
 
-def gtest(suite, name, pattern, most=240, prefix=(), label=None):
+def gtest(suite: Suite, name: str, pattern: str, most: float = 240, prefix: Sequence[str] = (),
+          label: str | None = None) -> str:
     """The cases of the test file `name` that the pattern selects."""
-    folder, program = next((folder, shutil.which(program)) for folder, program in
+    folder, program = next((folder, shutil.which(program) or program) for folder, program in
                            FOLDERS.items() if (TESTS / folder / f"{name}.cc").exists())
     cases = find_tests.selected_cases(program, TESTS / folder / f"{name}.cc", pattern)
     report = suite.work / f"{label or name}.json"
@@ -122,7 +125,7 @@ def gtest(suite, name, pattern, most=240, prefix=(), label=None):
                 skipped += test["result"] == "SKIPPED"
                 if "failures" in test:
                     failures.append(f"{group['name']}.{test['name']}")
-    values = {"tests": tests, "s": round(time.monotonic() - began, 1)}
+    values: dict[str, Any] = {"tests": tests, "s": round(time.monotonic() - began, 1)}
     if failures:
         values["failures"] = failures
     if skipped:
@@ -134,7 +137,7 @@ def gtest(suite, name, pattern, most=240, prefix=(), label=None):
     return output
 
 
-def right(suite):
+def right(suite: Suite) -> None:
     kind = "*emulated*" if suite.emulated else "*/cuda:*_cuda"
     patterns = dict.fromkeys([*KERNEL_TESTS, "cuda_model_test"], kind)
     patterns |= {
@@ -156,20 +159,20 @@ def right(suite):
         sanitize(suite)
 
 
-def several(act, calls):
+def several(act: Callable[..., object], calls: Iterable[tuple[Any, ...]]) -> None:
     """As many at once as CPUs allow: the tests compute what they compare with there."""
-    with concurrent.futures.ThreadPoolExecutor(max(1, os.cpu_count() // 3)) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 3)) as pool:
         for done in [pool.submit(act, *call) for call in calls]:
             done.result()
 
 
-def sanitize(suite):
+def sanitize(suite: Suite) -> None:
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
         suite.add("compute-sanitizer", True, says="not on this machine")
         return
 
-    def check(tool, name):
+    def check(tool: str, name: str) -> None:
         label = f"{tool} {name}"
         if suite.left() < 30:
             suite.add(label, True, says="no time left")
@@ -181,7 +184,8 @@ def sanitize(suite):
                     for name in SANITIZED))
 
 
-def bench_forward(suite, shape, context, rows, compute_type="bfloat16"):
+def bench_forward(suite: Suite, shape: str | pathlib.Path, context: int, rows: Any,
+                  compute_type: str = "bfloat16") -> None:
     command = ["espalier", "bench", "forward", "--json", "--device", suite.device,
                "--random-weights", str(shape), "--context", str(context),
                "--rows", ",".join(map(str, rows)), "--compute-type", compute_type]
@@ -198,7 +202,7 @@ def bench_forward(suite, shape, context, rows, compute_type="bfloat16"):
         suite.add(name, False, status=status, says=output.strip()[-300:])
 
 
-def bench_graphs(suite, shape, context, rows):
+def bench_graphs(suite: Suite, shape: str | pathlib.Path, context: int, rows: Any) -> None:
     """Passes as launches and as graphs."""
     path = suite.work / "graphs.jsonl"
     status, output = suite.run(
@@ -212,7 +216,7 @@ def bench_graphs(suite, shape, context, rows):
               status=status)
 
 
-def fast(suite):
+def fast(suite: Suite) -> None:
     path = suite.work / "bench.jsonl"
     status, output = suite.run(
         ["device_bench", "--device", suite.device, "--json", str(path)])
@@ -239,7 +243,7 @@ def fast(suite):
     profile(suite)
 
 
-def trace(suite, shape, context, rows):
+def trace(suite: Suite, shape: str | pathlib.Path, context: int, rows: int) -> None:
     """What each kernel adds to a pass."""
     library = suite.work / "lib/libkernel_trace.so"
     name = f"kernels of a pass, {rows} rows"
@@ -262,7 +266,7 @@ def trace(suite, shape, context, rows):
               layer_us=", ".join(layer))
 
 
-def profile(suite):
+def profile(suite: Suite) -> None:
     """Of some products and attentions: memory, caches and stalls, by Nsight Compute."""
     if shutil.which("ncu") is None:
         suite.add("ncu", True, says="not on this machine")
@@ -279,7 +283,7 @@ def profile(suite):
     suite.add("ncu", True, status=status, sections=output.count("Section: "))
 
 
-def torch_products(suite):
+def torch_products(suite: Suite) -> None:
     """cuBLASLt, by PyTorch where that is, on the shapes of device_bench."""
     code = """
 import json, torch
@@ -320,7 +324,7 @@ for name, n, k in [("qkv", 6144, 4096), ("o", 4096, 4096), ("gate_up", 24576, 40
         suite.add("torch.mm", False, says=output.strip()[-300:])
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("suite", choices=["right", "fast", "round"])
     parser.add_argument("--device", required=True)

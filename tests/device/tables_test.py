@@ -4,6 +4,7 @@
 import contextlib
 import io
 import unittest
+from typing import Any
 
 import layouts
 import shapes
@@ -31,10 +32,10 @@ espalier_request_duration_seconds_sum 8.58
 
 
 class StagesTest(unittest.TestCase):
-    def between(self):
+    def between(self) -> dict[str, Any]:
         return stages.between(stages.counters(BEFORE), stages.counters(AFTER))
 
-    def test_of_a_round_without_queue_and_prompt(self):
+    def test_of_a_round_without_queue_and_prompt(self) -> None:
         row = self.between()
         self.assertEqual(row["round_ms"], 8)
         self.assertEqual(row["feature_kb"], 2)
@@ -46,14 +47,14 @@ class StagesTest(unittest.TestCase):
         self.assertAlmostEqual(taken["emit"], 0.8)
         self.assertAlmostEqual(taken["rest"], 0.2)
 
-    def test_names_what_need_not_be_there(self):
+    def test_names_what_need_not_be_there(self) -> None:
         self.assertEqual(self.between()["above_5_percent"], "emit")
 
-    def test_there_are_none_without_rounds(self):
+    def test_there_are_none_without_rounds(self) -> None:
         page = stages.counters(BEFORE)
         self.assertEqual(stages.between(page, page), {})
 
-    def test_prints_a_line_for_each_measured_row(self):
+    def test_prints_a_line_for_each_measured_row(self) -> None:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             stages.print_table([{"what": "x", **self.between()}, {"what": "not measured"}])
@@ -62,7 +63,7 @@ class StagesTest(unittest.TestCase):
 
 
 class LayoutsTest(unittest.TestCase):
-    def test_of_full_size_have_the_published_tensors(self):
+    def test_of_full_size_have_the_published_tensors(self) -> None:
         # Tensors, and the numbers in them where they are published.
         wanted = {("qwen3-8b", layouts.language_model): (399, 8190735360),
                   ("llama-3.1-8b", layouts.language_model): (291, 8030261248),
@@ -77,7 +78,7 @@ class LayoutsTest(unittest.TestCase):
                 if numbers is not None:
                     self.assertEqual(sum(map(layouts.size, tensors.values())), 2 * numbers)
 
-    def test_the_suite_serves_every_network_of_the_lineup(self):
+    def test_the_suite_serves_every_network_of_the_lineup(self) -> None:
         lineup = {(target.name, network.kind, taus)
                   for target in shapes.targets(emulated=False)
                   for network in target.networks for taus in network.taus}
@@ -89,7 +90,7 @@ class LayoutsTest(unittest.TestCase):
 MANGLED = "_ZN8espalier4cuda9_GLOBAL__"
 
 
-def trace_of(kernels):
+def trace_of(kernels: Any) -> str:
     return "\n".join(f"{begin} {end} {grid} 1 {MANGLED}{len(name)}{name}ILi128EEEvNS0_4ArgsE"
                      for begin, end, grid, name in kernels)
 
@@ -102,28 +103,28 @@ class TimelineTest(unittest.TestCase):
         (18000, 19000, 17, "AttendTree"), (15500, 18500, 128, "Product"),
         (30000, 31000, 1, "Embed")])
 
-    def of_pass(self):
+    def of_pass(self) -> list[timeline.Kernel]:
         return timeline.middle_pass(timeline.kernels(self.TRACE), 65)
 
-    def test_finds_the_pass_of_as_many_rows(self):
+    def test_finds_the_pass_of_as_many_rows(self) -> None:
         self.assertEqual([kernel.name for kernel in self.of_pass()],
                          ["Embed", "ResidualNorm", "Product", "AttendTree", "Product",
                           "AttendTree"])
         self.assertEqual(timeline.middle_pass(timeline.kernels(self.TRACE), 64), [])
 
-    def test_a_kernel_adds_what_it_ends_later(self):
+    def test_a_kernel_adds_what_it_ends_later(self) -> None:
         self.assertEqual(timeline.table(self.of_pass()),
                          [("Product", "128x1", 2, 2.75, 5.5 / 1e3),
                           ("ResidualNorm", "65x1", 1, 2, 2 / 1e3),
                           ("Embed", "65x1", 1, 1, 1 / 1e3),
                           ("AttendTree", "17x1", 2, 0.25, 0.5 / 1e3)])
 
-    def test_a_layer_goes_from_attention_to_attention(self):
+    def test_a_layer_goes_from_attention_to_attention(self) -> None:
         self.assertEqual([(kernel.name, us) for kernel, us in
                           timeline.middle_layer(self.of_pass())],
                          [("Product", 3.5), ("AttendTree", 0.5)])
 
-    def test_names_of_functions_and_templates(self):
+    def test_names_of_functions_and_templates(self) -> None:
         for mangled, name in ((MANGLED + "5EmbedENS0_9EmbedArgsE", "Embed"),
                               (MANGLED + "11E4m3ProductILi2ELi80EEEvNS0_11ProductArgsE",
                                "E4m3Product"),

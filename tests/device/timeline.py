@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import statistics
+from typing import Any
 
 FIRST = "Embed"  # the kernel that begins a pass
 LAST_OF_ATTENTION = "AttendTree"
@@ -16,13 +17,13 @@ class Kernel:
     name: str
 
 
-def name_of(mangled):
+def name_of(mangled: str) -> str:
     """Of a kernel template or function: the identifier before its arguments."""
     found = re.findall(r"(?<=\d)[A-Z][A-Za-z0-9]*?(?=I[LNS]|E|$)", mangled)
     return found[0] if found else mangled
 
 
-def kernels(text):
+def kernels(text: str) -> list[Any]:
     """In the order in which they began."""
     read = []
     for line in text.splitlines():
@@ -33,7 +34,7 @@ def kernels(text):
     return sorted(read, key=lambda kernel: kernel.begin)
 
 
-def middle_pass(read, rows):
+def middle_pass(read: list[Kernel], rows: int) -> list[Kernel]:
     """The kernels of a pass over so many rows, one in the middle of the trace; none: there
     is no whole one."""
     begins = [i for i, kernel in enumerate(read) if kernel.name == FIRST]
@@ -42,7 +43,7 @@ def middle_pass(read, rows):
     return passes[len(passes) // 2] if passes else []
 
 
-def added(of_pass):
+def added(of_pass: list[Kernel]) -> list[tuple[Kernel, float]]:
     """Pairs of a kernel and the us that it adds: what it ends later than all before it."""
     pairs, end = [], of_pass[0].begin if of_pass else 0
     for kernel in of_pass:
@@ -51,9 +52,9 @@ def added(of_pass):
     return pairs
 
 
-def table(of_pass):
+def table(of_pass: list[Kernel]) -> list[Any]:
     """Rows (name, grid, count, median us that it adds, ms that all add), largest first."""
-    times = {}
+    times: dict[tuple[str, str], list[float]] = {}
     for kernel, us in added(of_pass):
         times.setdefault((kernel.name, kernel.grid), []).append(us)
     rows = [(name, grid, len(us), statistics.median(us), sum(us) / 1e3)
@@ -61,7 +62,7 @@ def table(of_pass):
     return sorted(rows, key=lambda row: -row[-1])
 
 
-def middle_layer(of_pass):
+def middle_layer(of_pass: list[Kernel]) -> list[tuple[Kernel, float]]:
     """The pairs of `added` from one attention's last kernel to the next one's."""
     pairs = added(of_pass)
     ends = [i for i, (kernel, _) in enumerate(pairs) if kernel.name == LAST_OF_ATTENTION]

@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import time
+from typing import Any
 
 try:
     import tomllib
@@ -38,7 +39,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import find_tests  # pylint: disable=wrong-import-position
 
 
-def read_mutants(words, part=None):
+def read_mutants(words: Any, part: int | None = None) -> list[Any]:
     mutants = []
     for path in sorted(pathlib.Path(__file__).parent.glob("*.toml")):
         mutants += tomllib.loads(path.read_text())["mutant"]
@@ -50,7 +51,7 @@ def read_mutants(words, part=None):
     return sorted(mutants, key=lambda m: m["test"])
 
 
-def copy_changes(source, copy):
+def copy_changes(source: pathlib.Path, copy: pathlib.Path) -> None:
     """Leaves files alone that are the same, so that they are not built again."""
     kept = set()
     for folder, folders, files in os.walk(source):
@@ -72,7 +73,7 @@ def copy_changes(source, copy):
                 path.unlink()
 
 
-def options():
+def options() -> list[str]:
     """CMake's options of the build beside it, whose objects ccache has."""
     return shlex.split(os.environ.get("ESPALIER_OPTIONS", "-DESPALIER_TORCH=OFF"))
 
@@ -80,7 +81,7 @@ def options():
 class Tree:
     """The copy and its build."""
 
-    def __init__(self, work):
+    def __init__(self, work: pathlib.Path) -> None:
         self.source = work / "source"
         self.build = self.source / "build" / "mutants"
         prefix = pathlib.Path(__file__).with_name("without_werror.sh").resolve()
@@ -88,25 +89,25 @@ class Tree:
                                          "CCACHE_NOHASHDIR": "1",
                                          "CCACHE_PREFIX": str(prefix)}
 
-    def run(self, *command):
+    def run(self, *command: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, env=self.environment, text=True,
                               stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
 
-    def configure(self):
+    def configure(self) -> subprocess.CompletedProcess[str]:
         return self.run("cmake", "--preset", "release", "-S", str(self.source),
                         "-B", str(self.build), "-DESPALIER_TESTS=ON", *options())
 
-    def find(self, test):
+    def find(self, test: str) -> tuple[str, pathlib.Path | None]:
         """The program of a test file, and the file unless it is a program."""
         found = find_tests.find_file(find_tests.read_programs(self.build), test)
         return found or sys.exit(f"there is no test {test}")
 
-    def compile(self, *tests):
+    def compile(self, *tests: str) -> subprocess.CompletedProcess[str]:
         programs = sorted({self.find(test)[0] for test in tests})
         return self.run("ninja", "-C", str(self.build), *programs)
 
-    def test_fails(self, test):
+    def test_fails(self, test: str) -> tuple[bool, str]:
         """Whether it does, and what it says."""
         program, source = self.find(test)
         cases = [f"--gtest_filter={find_tests.filter_of(source)}"] if source else []
@@ -121,7 +122,7 @@ class Tree:
             return True, "it hangs"
         return result.returncode != 0, result.stdout
 
-    def try_mutant(self, mutant):
+    def try_mutant(self, mutant: dict[str, Any]) -> tuple[str, bool]:
         """What became of it, and whether that is as it should be."""
         path = self.source / mutant["file"]
         right = path.read_text()
@@ -143,7 +144,7 @@ class Tree:
         return f"killed by {failed[0] if failed else 'its end'}", True
 
 
-def check(source):
+def check(source: pathlib.Path) -> int:
     """Whether every fault's text is in its file exactly once."""
     missing = [m for m in read_mutants([])
                if (source / m["file"]).read_text().count(m["search"]) != 1]
@@ -152,7 +153,7 @@ def check(source):
     return 1 if missing else 0
 
 
-def main():
+def main() -> int:
     if sys.argv[1] == "--check":
         sys.exit(check(pathlib.Path(sys.argv[2])))
     args, part = sys.argv[1:], None

@@ -34,7 +34,7 @@ class TraceCollector final
   std::vector<Seen> Await(
       const std::function<bool(const std::vector<Seen>&)>& enough);
 
-  // What further batches are answered with; OK: they are taken.
+  // Sets what further batches are answered with; OK: they are taken.
   void Answer(grpc::Status status, int64_t rejected_spans = 0);
   int num_calls() const;
 

@@ -28,11 +28,11 @@ struct MeasureOptions {
 
 struct MeasuredCosts {
   PassCosts costs;
-  // Whether most row counts were not timed twice with the same result: the
+  // Is true if most row counts were not timed twice with the same result: the
   // machine did other things meanwhile, or there was no time.
   bool is_doubtful = false;
-  // What the passes read of a mixture. Their rows had nothing in common, so a
-  // mixture's costs are upper bounds. Empty: there are no experts.
+  // Says what the passes read of a mixture. Their rows had nothing in common,
+  // so a mixture's costs are upper bounds. Empty: there are no experts.
   std::vector<ExpertsRead> unlike = {};
 };
 

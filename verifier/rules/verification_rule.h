@@ -97,13 +97,13 @@ enum class LogitNeed {
                // TreeSupports (verifier/flow/tree_supports.h)
 };
 
-// What a rule needs, the same in every round.
+// Says what a rule needs, the same in every round.
 struct RuleNeeds {
   LogitNeed logits = LogitNeed::kWhole;  // of the target
-  // Whether the rule reads, above temperature 0, the distributions that a tree
-  // was sampled from. If so, merging keeps them.
+  // Is true if the rule reads, above temperature 0, the distributions that a
+  // tree was sampled from. If so, merging keeps them.
   bool draft_distributions = false;
-  // Whether the rule is only for rounds above temperature 0. Other rules are
+  // Is true if the rule is only for rounds above temperature 0. Other rules are
   // exact at every temperature.
   bool sampling = false;
 };

@@ -49,8 +49,8 @@ using Body = std::vector<StatementPtr>;
 // Executes one after the other until one breaks.
 Flow ExecuteBody(const Body& body, Interpreter& interpreter);
 
-// What may stand before "=" or "in": a name, an attribute of a namespace, or a
-// tuple of targets.
+// Holds what may stand before "=" or "in": a name, an attribute of a namespace,
+// or a tuple of targets.
 struct Target {
   std::string name;
   std::string attribute;      // empty: the name itself is set
@@ -59,7 +59,7 @@ struct Target {
   int line = 0;
 };
 
-// What a call passes.
+// Holds what a call passes.
 struct ArgumentList {
   std::vector<ExpressionPtr> positional;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
@@ -69,12 +69,12 @@ struct ArgumentList {
   CallArguments Evaluate(Interpreter& interpreter) const;
 };
 
-// What a macro or the body of a call block takes.
+// Holds what a macro or the body of a call block takes.
 struct Signature {
   std::vector<std::string> parameters;
   // The defaults belong to the last parameters.
   std::vector<ExpressionPtr> defaults;
-  // Whether its body has these names.
+  // Is true if its body has these names.
   bool uses_caller = false;
   bool uses_named = false;
   bool uses_positional = false;

@@ -6,9 +6,9 @@
 
 namespace espalier::jinja {
 
-// What one rendering may spend: steps, values, characters, processor time of
-// the calling thread, and depth. Every method throws Error (error.h) where the
-// budget ends. For one thread.
+// Counts what one rendering may spend: steps, values, characters, processor
+// time of the calling thread, and depth. Every method throws Error (error.h)
+// where the budget ends. For one thread.
 class Budget {
  public:
   // 256 MiB of text, a million values, or four million steps.

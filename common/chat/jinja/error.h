@@ -6,8 +6,8 @@
 
 namespace espalier::jinja {
 
-// What Python would raise, or a bound that a template exceeds. Thrown within
-// this folder only: Program turns it into a status. A status of every
+// Names what Python would raise, or a bound that a template exceeds. Thrown
+// within this folder only: Program turns it into a status. A status of every
 // subexpression would be half of an interpreter's code.
 struct Error {
   explicit Error(std::string text) : message(std::move(text)) {}

@@ -8,7 +8,7 @@
 #include "common/chat/jinja/interpreter.h"
 #include "common/chat/jinja/value.h"
 
-// What filters of sequences share.
+// Filters of sequences share this.
 namespace espalier::jinja {
 
 // Looks up what `attribute` names in an item: "a.b.0", a number, or None for

@@ -22,7 +22,7 @@ struct CallArguments {
   bool names_from_input = false;
 };
 
-// What Python calls an iterator.
+// Is what Python calls an iterator.
 class Iterator {
  public:
   virtual ~Iterator() = default;

@@ -130,7 +130,7 @@ class FilterBlock : public Statement {
   Body body_;
 };
 
-// What a macro and the body of a call block share.
+// Holds what a macro and the body of a call block share.
 struct MacroCode {
   std::string name;  // empty: a caller
   Signature signature;

@@ -7,7 +7,8 @@
 #include "common/chat/jinja/interpreter.h"
 #include "common/chat/jinja/value.h"
 
-// What methods of texts and filters share; as Python's methods of these names.
+// Methods of texts and filters share these functions, which do what Python's
+// methods of these names do.
 namespace espalier::jinja {
 
 struct Sides {

@@ -1,5 +1,6 @@
-// What CUDA C++ has beside C++, as far as kernels here use it, for a compiler
-// of C++: names of CUDA's, so for the files that hold emulated kernels only.
+// Declares what CUDA C++ has beside C++, as far as kernels here use it, for a
+// compiler of C++: names of CUDA's, so for the files that hold emulated kernels
+// only.
 #ifndef ESPALIER_COMMON_CUDA_EMULATION_INTRINSICS_H_
 #define ESPALIER_COMMON_CUDA_EMULATION_INTRINSICS_H_
 

@@ -153,8 +153,8 @@ DEVICE void MultiplyTiles(const ProductPart& part, const Ring& ring,
   HoldSums(sums);
 }
 
-// What a gate makes of x, times the value, rounded. GELU by tanh is x times a
-// sigmoid, too.
+// Returns what a gate makes of x, times the value, rounded. GELU by tanh is x
+// times a sigmoid, too.
 DEVICE bf16_t Gated(Gate gate, float x, float value) {
   constexpr float kLog2E = 1.44269504f, kTwoRoots = 1.59576912f;  // of 2 / pi
   const float at =

@@ -10,7 +10,7 @@ namespace {
 
 inline constexpr int kRouteWarps = 8;
 
-// What a block knows of its row, in shared memory.
+// Holds what a block knows of its row, in shared memory.
 struct RouteMemory {
   float logits[kMaxExperts];
   float masses[kMaxExperts];  // e^(logit - the largest)

@@ -1,4 +1,4 @@
-// What kernels that read whole rows of logits share.
+// Kernels that read whole rows of logits share this.
 #ifndef ESPALIER_COMMON_CUDA_KERNELS_TOKEN_RANK_H_
 #define ESPALIER_COMMON_CUDA_KERNELS_TOKEN_RANK_H_
 

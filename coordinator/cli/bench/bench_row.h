@@ -80,7 +80,7 @@ class BenchTally {
   int64_t same_text_ = 0;
 };
 
-// Whether the speedup may be chance: within two standard errors of 1.
+// Returns true if the speedup may be chance: within two standard errors of 1.
 bool IsNoise(const BenchRow& row);
 
 // ToJson: one JSON object. ToTableLine: two lines of the table under

@@ -10,7 +10,7 @@
 
 namespace espalier::cli {
 
-// Whether the server refused the request for lack of room.
+// Returns true if the server refused the request for lack of room.
 bool IsRefusal(const absl::Status& status);
 
 // A client's measurements of one request, from the time when it was due: an

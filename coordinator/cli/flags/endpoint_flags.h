@@ -25,7 +25,7 @@ class EndpointFlags {
  public:
   void AddTo(FlagSet& flags, const Places& places);
 
-  // Whether --address or --local is there.
+  // Returns true if --address or --local is there.
   bool is_chosen() const { return local_ || address_.has_value(); }
 
   // With --local, `factory` makes the cluster.

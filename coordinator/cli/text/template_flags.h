@@ -10,7 +10,7 @@
 
 namespace espalier::cli {
 
-// What the model's chat template gets beside messages.
+// Reads what the model's chat template gets beside messages.
 class TemplateFlags {
  public:
   void AddTo(FlagSet& flags);

@@ -11,7 +11,7 @@
 
 namespace espalier::local {
 
-// What an experiment prints, in the order in which it is written.
+// An experiment prints this, in the order in which it is written.
 using Json = nlohmann::ordered_json;
 
 cli::Command DdtreeExperiment();

@@ -12,8 +12,12 @@ text goes on as if nothing had happened (README.md).
 Needs the packages of README.md and the stubs of proto/ on the path.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
+from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 from dynamo.common.backend import EngineConfig, LLMEngine, LlmRegistration, WorkerConfig
@@ -31,12 +35,12 @@ WITHOUT_EFFECT = {"n": (1,), "best_of": (1,), "frequency_penalty": (0,), "presen
 FINISH_REASONS = {pb.FINISH_REASON_STOP: "stop", pb.FINISH_REASON_LENGTH: "length"}
 
 
-def seed_of(request_id):
+def seed_of(request_id: str) -> int:
     """The seed of a request that names none: the same at each worker that gets the request."""
     return int.from_bytes(hashlib.sha256(request_id.encode()).digest()[:8], "big")
 
 
-def to_espalier(request, request_id):
+def to_espalier(request: Any, request_id: str) -> Any:
     """The request to Espalier. Raises InvalidArgument for what it would not follow."""
     wanted = pb.GenerateRequest(token_ids=pb.TokenIds(ids=request["token_ids"]), temperature=1.0,
                                 seed=seed_of(request_id))
@@ -70,7 +74,7 @@ def to_espalier(request, request_id):
     return wanted
 
 
-def to_structured_output(guided):
+def to_structured_output(guided: Any) -> Any:
     import json
     given = {name: value for name, value in guided.items()
              if value is not None and name not in ("backend", "whitespace_pattern")}
@@ -87,7 +91,7 @@ def to_structured_output(guided):
     raise InvalidArgument(f"guided_decoding.{name}: Espalier's worker does not follow it")
 
 
-def to_chunk(message):
+def to_chunk(message: Any) -> dict[str, Any]:
     """What Dynamo gets for a message: its tokens, and at the end the reason and the counts."""
     chunk = {"token_ids": list(message.token_ids), "index": 0}
     if message.logprobs:
@@ -104,7 +108,7 @@ def to_chunk(message):
     return chunk
 
 
-def to_dynamo(error):
+def to_dynamo(error: Any) -> Any:
     """The exception that tells Dynamo what to do: after Disconnected it tries another worker."""
     text = f"Espalier: {error.details()}"
     if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
@@ -115,13 +119,14 @@ def to_dynamo(error):
 
 
 class EspalierEngine(LLMEngine):
-    def __init__(self, address, model):
+    def __init__(self, address: str, model: str) -> None:
         self._address, self._model = address, model
-        self._channel = self._stub = None
-        self._calls = {}  # by the request's id
+        self._channel: Any = None
+        self._stub: Any = None
+        self._calls: dict[str, Any] = {}  # by the request's id
 
     @classmethod
-    async def from_args(cls, argv=None):
+    async def from_args(cls, argv: list[str] | None = None) -> tuple[EspalierEngine, Any]:
         parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
         parser.add_argument("--address", required=True, help="HOST:PORT or unix:PATH")
         parser.add_argument("--model", required=True,
@@ -137,14 +142,14 @@ class EspalierEngine(LLMEngine):
             endpoint=arguments.endpoint, model_name=arguments.model,
             discovery_backend=arguments.discovery_backend, enable_kv_routing=False)
 
-    async def start(self, worker_id):
+    async def start(self, worker_id: int) -> Any:
         self._channel = grpc.aio.insecure_channel(self._address)
         self._stub = inference_pb2_grpc.InferenceStub(self._channel)
         served = await self._stub.GetModelInfo(pb.GetModelInfoRequest(), wait_for_ready=True)
         return EngineConfig(model=self._model, served_model_name=served.model,
                             llm=LlmRegistration(context_length=served.max_context))
 
-    async def generate(self, request, context):
+    async def generate(self, request: Any, context: Any) -> AsyncIterator[Any]:
         call = self._stub.Generate(to_espalier(request, context.id()))
         self._calls[context.id()] = call
         try:
@@ -156,11 +161,11 @@ class EspalierEngine(LLMEngine):
             call.cancel()
             self._calls.pop(context.id(), None)
 
-    async def abort(self, context):
+    async def abort(self, context: Any) -> None:
         if call := self._calls.get(context.id()):
             call.cancel()
 
-    async def cleanup(self):
+    async def cleanup(self) -> None:
         if self._channel:
             await self._channel.close()
 

@@ -14,6 +14,8 @@ vocabulary's size and the tokenizer's fingerprint. `espalier conformance ADDRESS
 
 import concurrent.futures
 import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import grpc
 from espalier.v1 import drafter_pb2 as pb, drafter_pb2_grpc, types_pb2
@@ -23,7 +25,7 @@ INVALID_ARGUMENT, FAILED_PRECONDITION = 3, 9
 MASK = (1 << 64) - 1
 
 
-def prefix_hash(tokens):
+def prefix_hash(tokens: list[int]) -> int:
     """Of common/spec/prefix_hash.h: both sides hold the same text."""
     value = 0x9E3779B97F4A7C15
     for token in tokens:
@@ -37,12 +39,12 @@ def prefix_hash(tokens):
 class Problem(Exception):
     """Why a request is refused; the stream goes on."""
 
-    def __init__(self, code, message, held=None):
+    def __init__(self, code: int, message: str, held: int | None = None) -> None:
         super().__init__(message)
         self.failure = types_pb2.Failure(code=code, message=message, held_length=held)
 
 
-def draft(tokens, max_nodes, max_depth):
+def draft(tokens: list[int], max_nodes: int, max_depth: int) -> Any:
     """A chain: what came after the last earlier place of the last token."""
     earlier = [i for i, token in enumerate(tokens[:-1]) if token == tokens[-1]]
     chain = tokens[earlier[-1] + 1:] if earlier else []
@@ -52,11 +54,11 @@ def draft(tokens, max_nodes, max_depth):
 
 
 class Drafter(drafter_pb2_grpc.DrafterServicer):
-    def __init__(self, vocab_size, fingerprint):
+    def __init__(self, vocab_size: int, fingerprint: int) -> None:
         self.model = types_pb2.ModelIdentity(vocab_size=vocab_size,
                                              tokenizer_fingerprint=fingerprint)
 
-    def greet(self, hello, context):
+    def greet(self, hello: Any, context: Any) -> Any:
         ours, theirs = self.model, hello.model
         if (hello.protocol_version, theirs.vocab_size, theirs.tokenizer_fingerprint) != (
                 PROTOCOL_VERSION, ours.vocab_size, ours.tokenizer_fingerprint):
@@ -64,7 +66,7 @@ class Drafter(drafter_pb2_grpc.DrafterServicer):
         return pb.DrafterHello(protocol_version=PROTOCOL_VERSION, name="python", type="recency",
                                model=theirs, max_nodes=16, max_depth=16)
 
-    def update(self, held, message):
+    def update(self, held: list[int], message: Any) -> list[int]:
         """The committed tokens after the update; `held` before."""
         if not message.HasField("key") or not message.HasField("sampling"):
             raise Problem(INVALID_ARGUMENT, "update.key and update.sampling are needed")
@@ -79,15 +81,15 @@ class Drafter(drafter_pb2_grpc.DrafterServicer):
             raise Problem(INVALID_ARGUMENT, "update: no tokens")
         return tokens
 
-    def propose(self, texts, message):
+    def propose(self, texts: dict[int, list[int]], message: Any) -> Any:
         key = message.update.key
         tokens = self.update(texts.get(key.session_id, []), message.update)
         texts[key.session_id] = tokens
         return pb.Proposal(round=key.round, committed_length=len(tokens),
                            tree=draft(tokens, message.max_nodes, message.max_depth))
 
-    def Draft(self, requests, context):
-        texts = {}  # by session; they end with the stream
+    def Draft(self, requests: Iterable[Any], context: Any) -> Iterator[Any]:
+        texts: dict[int, list[int]] = {}  # by session; they end with the stream
         for number, request in enumerate(requests):
             answer = pb.DraftResponse(request_id=request.request_id)
             if number == 0:
@@ -103,14 +105,14 @@ class Drafter(drafter_pb2_grpc.DrafterServicer):
             yield answer
 
 
-def main(address, vocab_size, fingerprint):
+def main(address: str, vocab_size: str, fingerprint: str, kind: type[Drafter] = Drafter) -> None:
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=16))
-    drafter_pb2_grpc.add_DrafterServicer_to_server(Drafter(int(vocab_size), int(fingerprint, 16)),
-                                                   server)
+    drafter_pb2_grpc.add_DrafterServicer_to_server(
+        kind(int(vocab_size), int(fingerprint, 16)), server)
     server.add_insecure_port(address)
     server.start()
     server.wait_for_termination()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3])

@@ -12,6 +12,8 @@ import http.client
 import json
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 PATIENCE_S = 30  # without a token from any server
 
@@ -25,7 +27,7 @@ class Lost(Exception):
     """The server is gone, has no room, or is shutting down."""
 
 
-def fail(error):
+def fail(error: dict[str, Any]) -> None:
     """Raises Lost, or ends the program if the request itself is wrong."""
     if error.get("code") in PASSING:
         raise Lost(error["message"])
@@ -35,18 +37,18 @@ def fail(error):
 class Answer:
     """What has come of an answer so far, and the request for the rest."""
 
-    def __init__(self, request):
+    def __init__(self, request: dict[str, Any]) -> None:
         self.request = request
-        self.token_ids = []
+        self.token_ids: list[int] = []
         self.seed = self.origin = self.finish_reason = None
 
-    def rest(self):
+    def rest(self) -> dict[str, Any]:
         if not self.token_ids:
             return self.request
         return self.request | {"seed": self.seed, "resumption": {
             "outputs": [{"token_ids": self.token_ids}], "origin": self.origin}}
 
-    def add(self, chunk):
+    def add(self, chunk: dict[str, Any]) -> str:
         """Returns the new text."""
         extra = chunk.get("espalier") or {}
         self.seed = extra.get("seed", self.seed)
@@ -59,7 +61,7 @@ class Answer:
         return text
 
 
-def chunks(address, request, api_key):
+def chunks(address: str, request: dict[str, Any], api_key: str | None) -> Iterator[Any]:
     """Yields the events of a stream. Raises Lost if another server may go on."""
     connection = http.client.HTTPConnection(address, timeout=10)
     headers = {"Content-Type": "application/json"}
@@ -85,7 +87,8 @@ def chunks(address, request, api_key):
         connection.close()
 
 
-def complete(addresses, request, api_key=None):
+def complete(addresses: Sequence[str], request: dict[str, Any],
+             api_key: str | None = None) -> Iterator[Any]:
     """Yields the text as it comes."""
     answer = Answer(request | {"stream": True, "return_token_ids": True})
     give_up = time.monotonic() + PATIENCE_S
@@ -107,7 +110,7 @@ def complete(addresses, request, api_key=None):
                 time.sleep(0.2)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("prompt")
     parser.add_argument("--address", action="append", required=True, metavar="HOST:PORT")

@@ -10,6 +10,8 @@ the packages on the same processor write the same bytes.
 import argparse
 import json
 import pathlib
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -20,7 +22,7 @@ BLOCK = 256  # positions the model sees
 BATCH = 8
 
 
-def byte_symbol(byte):
+def byte_symbol(byte: int) -> str:
     """The character that stands for a byte in a byte-level BPE vocabulary."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     if byte in printable:
@@ -28,9 +30,9 @@ def byte_symbol(byte):
     return chr(256 + [b for b in range(256) if b not in printable].index(byte))
 
 
-def write_tokenizer(out, characters):
+def write_tokenizer(out: pathlib.Path, characters: Iterable[str]) -> None:
     vocab = {byte_symbol(ord(c)): i for i, c in enumerate(characters)}
-    tokenizer = {
+    tokenizer: dict[str, Any] = {
         "version": "1.0", "truncation": None, "padding": None,
         "added_tokens": [], "normalizer": None,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False,
@@ -49,7 +51,7 @@ def write_tokenizer(out, characters):
         encoding="utf-8")
 
 
-def write_model(out, model):
+def write_model(out: pathlib.Path, model: Any) -> None:
     tensors = {}
     for name, tensor in model.state_dict().items():
         if name != "lm_head.weight":  # it is the embedding
@@ -65,12 +67,12 @@ def write_model(out, model):
     (out / "config.json").write_text(json.dumps(fields, indent=2) + "\n")
 
 
-def windows(data, generator):
+def windows(data: torch.Tensor, generator: torch.Generator) -> Any:
     starts = torch.randint(len(data) - BLOCK, (BATCH,), generator=generator)
     return torch.stack([data[s:s + BLOCK] for s in starts])
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--out", type=pathlib.Path, default=HERE)

@@ -8,6 +8,8 @@ import platform
 import statistics
 import subprocess
 from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 ROWS = [1, 8, 16, 64]
@@ -20,28 +22,29 @@ DRAFT_TOKENS = 8  # kDraftTokens of llama_measure.cc
 Answer = namedtuple("Answer", "tokens seconds token_ids")
 
 
-def run(*command, text=None):
-    command = [str(word) for word in command]
+def run(*command: Any, text: str | None = None) -> str:
     done = subprocess.run(
-        command, input=text, check=True, stdout=subprocess.PIPE, encoding="utf-8"
+        [str(word) for word in command], input=text, check=True, stdout=subprocess.PIPE,
+        encoding="utf-8"
     )
     return done.stdout
 
 
-def json_lines(text):
+def json_lines(text: str) -> list[Any]:
     return [json.loads(line) for line in text.splitlines()]
 
 
 class Espalier:
     name = "Espalier"
 
-    def __init__(self, bin_folder, model, compute_type, threads):
+    def __init__(self, bin_folder: pathlib.Path, model: pathlib.Path, compute_type: str,
+                 threads: int) -> None:
         self._bin = bin_folder
         self._model = model
         self._compute_type = compute_type
         self._threads = threads
 
-    def version(self):
+    def version(self) -> str:
         header = run(
             self._bin / "espalier", "bench", "forward", "--rows", 1,
             "--model", self._model, "--threads", self._threads,
@@ -50,7 +53,7 @@ class Espalier:
         version = run(self._bin / "espalier", "--version").strip()
         return f"{version} ({header.splitlines()[0].rpartition(',')[0]})"
 
-    def forward(self):
+    def forward(self) -> dict[str, Any]:
         lines = run(
             self._bin / "espalier", "bench", "forward", "--json",
             "--model", self._model, "--threads", self._threads,
@@ -58,7 +61,7 @@ class Espalier:
         )  # fmt: skip
         return {x["rows"]: x["ms"] for x in json_lines(lines) if "rows" in x}
 
-    def generate(self, token_ids, mode):
+    def generate(self, token_ids: list[int], mode: str) -> tuple[Any, Any, Any]:
         lookup = ["--drafters", "lookup", "--nodes", DRAFT_TOKENS]
         text = run(
             self._bin / "espalier", "generate", "--local", "--json",
@@ -77,21 +80,22 @@ class Espalier:
 
 
 class LlamaCpp:
-    def __init__(self, program, gguf, stop_id, threads, flash):
+    def __init__(self, program: pathlib.Path, gguf: str | pathlib.Path, stop_id: int, threads: int,
+                 flash: str) -> None:
         self.name = "llama.cpp" + ("" if flash == "auto" else ", flash attention off")
         self._program = program
         self._measure = [program, gguf, threads, flash]
         self._stop_id = stop_id
 
-    def version(self):
+    def version(self) -> str:
         about = json.loads(run(self._program, "about"))
         return f"{about['version']} ({about['features'].strip(' |')})"
 
-    def forward(self):
+    def forward(self) -> dict[str, Any]:
         lines = run(*self._measure, "forward", ",".join(map(str, ROWS)))
         return {x["rows"]: x["ms"] for x in json_lines(lines)}
 
-    def generate(self, token_ids, mode):
+    def generate(self, token_ids: list[int], mode: str) -> tuple[Any, Any, Any]:
         ids = ",".join(map(str, token_ids))
         answer = json.loads(
             run(*self._measure, mode, ids, MAX_TOKENS, self._stop_id)
@@ -99,9 +103,11 @@ class LlamaCpp:
         return Answer(answer["tokens"], answer["seconds"], answer["token_ids"])
 
 
-def read_prompts(program, gguf):
+def read_prompts(program: pathlib.Path,
+                 gguf: str | pathlib.Path) -> tuple[dict[str, list[list[int]]], int]:
     """The first prompts of each suite as ChatML: {suite: [token ids]}; the stop id."""
-    prompts, stop_id = {}, None
+    prompts: dict[str, list[list[int]]] = {}
+    stop_id = -1
     for suite in SUITES:
         path = ROOT / "deploy" / "suites" / f"{suite}.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines()[:PROMPTS_OF_SUITE]
@@ -114,16 +120,16 @@ def read_prompts(program, gguf):
     return prompts, stop_id
 
 
-def common_prefix(a, b):
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     pairs = zip(a, b)
     return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
 
 
-def tokens_per_second(answers):
+def tokens_per_second(answers: Any) -> float:
     return sum(x.tokens for x in answers) / sum(x.seconds for x in answers)
 
 
-def measure_round(sides, prompts, first_answers):
+def measure_round(sides: Any, prompts: Any, first_answers: Any) -> dict[tuple[str, Any], Any]:
     """One number for each cell of the table: {(cell, side's name): number}.
 
     The sides take turns, process by process.
@@ -134,7 +140,7 @@ def measure_round(sides, prompts, first_answers):
             cells[f"forward, rows: {rows}", side.name] = ms
     for suite, token_ids in prompts.items():
         for mode in ["plain", "lookup"]:
-            answers = {side.name: [] for side in sides}
+            answers: dict[str, list[Answer]] = {side.name: [] for side in sides}
             for ids in token_ids:
                 for side in sides:
                     answers[side.name].append(side.generate(ids, mode))
@@ -144,7 +150,7 @@ def measure_round(sides, prompts, first_answers):
     return cells
 
 
-def print_table(rounds, names):
+def print_table(rounds: Any, names: Sequence[str]) -> None:
     """Medians of the rounds; of ratios too, each of one round."""
     print(f"| | {' | '.join(names)} | Espalier / the faster llama.cpp |")
     print("| --- |" + " ---: |" * (len(names) + 1))
@@ -160,10 +166,10 @@ def print_table(rounds, names):
         print(f"| {cell}, {unit} | {columns} | {statistics.median(ratios):.2f} x |")
 
 
-def print_agreement(answers, suites, names):
+def print_agreement(answers: Any, suites: Any, names: Sequence[str]) -> None:
     """Shows that all ran the same weights, and whose text speculation changed."""
 
-    def texts(mode, name):
+    def texts(mode: str, name: str) -> list[list[int]]:
         return [x.token_ids for suite in suites for x in answers[mode, suite, name]]
 
     print()
@@ -179,14 +185,14 @@ def print_agreement(answers, suites, names):
         )
 
 
-def cpu_model():
+def cpu_model() -> str:
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor()
 
 
-def parse_arguments():
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--measure", type=pathlib.Path, required=True)
@@ -197,23 +203,23 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def sides_of(flags, model_format, stop_id):
+def sides_of(flags: argparse.Namespace, model_format: str,
+             stop_id: int) -> list[Espalier | LlamaCpp]:
     gguf = pathlib.Path(f"{flags.stem}-{model_format}.gguf")
     # `auto` would round the weights of BF16 to int8.
     compute_type = "bfloat16" if model_format == "BF16" else "auto"
-    return [Espalier(flags.bin, gguf, compute_type, flags.threads)] + [
-        LlamaCpp(flags.measure, gguf, stop_id, flags.threads, flash)
-        for flash in ("auto", "off")
-    ]
+    return [Espalier(flags.bin, gguf, compute_type, flags.threads),
+            *(LlamaCpp(flags.measure, gguf, stop_id, flags.threads, flash)
+              for flash in ("auto", "off"))]
 
 
-def main():
+def main() -> None:
     flags = parse_arguments()
     formats = flags.formats.split(",")
     prompts, stop_id = read_prompts(flags.measure, f"{flags.stem}-{formats[0]}.gguf")
     sides = {name: sides_of(flags, name, stop_id) for name in formats}
-    rounds = {name: [] for name in formats}
-    answers = {name: {} for name in formats}
+    rounds: dict[str, list[Any]] = {name: [] for name in formats}
+    answers: dict[str, dict[Any, list[Answer]]] = {name: {} for name in formats}
     for _ in range(flags.rounds):
         for name in formats:
             rounds[name].append(measure_round(sides[name], prompts, answers[name]))

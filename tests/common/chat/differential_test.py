@@ -13,6 +13,7 @@ import pathlib
 import random
 import subprocess
 import sys
+from typing import Any
 
 SKIPPED = 77
 
@@ -28,7 +29,7 @@ except ImportError as error:
 NOT_COMPARED = (" at 0x", "<generator", "<built-in method", "<bound method")
 
 
-def known_difference(text, raised, answer):
+def known_difference(text: str | None, raised: str | None, answer: Any) -> str | None:
     """Why the two need not agree; None: they must."""
     if text is not None and any(part in text for part in NOT_COMPARED):
         return "prints an address"
@@ -43,13 +44,14 @@ def known_difference(text, raised, answer):
 
 
 class Renderer:
-    def __init__(self, program):
+    def __init__(self, program: str | pathlib.Path) -> None:
         self.process = subprocess.Popen(
             [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             encoding="utf-8", env={"TZ": "UTC"})
 
-    def __call__(self, source, trusted, given):
+    def __call__(self, source: str, trusted: Any, given: dict[str, Any]) -> Any:
         request = {"source": source, "trusted": trusted, "input": given}
+        assert self.process.stdin and self.process.stdout
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -58,10 +60,12 @@ class Renderer:
 
 
 class Count:
-    def __init__(self, what):
-        self.what, self.all, self.same, self.known, self.failed = what, 0, 0, 0, []
+    def __init__(self, what: str) -> None:
+        self.what, self.all, self.same, self.known = what, 0, 0, 0
+        self.failed: list[tuple[str, str, dict[str, Any], str | None, str | None, Any]] = []
 
-    def add(self, name, source, given, text, raised, answer):
+    def add(self, name: str, source: str, given: dict[str, Any], text: str | None,
+            raised: str | None, answer: Any) -> None:
         self.all += 1
         ours = answer.get("text")
         if ours == text and (ours is None) == (raised is not None):
@@ -71,7 +75,7 @@ class Count:
         else:
             self.failed.append((name, source, given, text, raised, answer))
 
-    def report(self):
+    def report(self) -> None:
         print(f"{self.what}: {self.same} of {self.all} agree, {self.known} are "
               f"refused by name or print an address, {len(self.failed)} differ")
         for name, source, given, text, raised, answer in self.failed[:10]:
@@ -81,7 +85,8 @@ class Count:
                   f"ours:   {answer.get('error') or repr(answer.get('text'))}")
 
 
-def compare_templates(render, folder, per_template, rng):
+def compare_templates(render: Renderer, folder: pathlib.Path, per_template: int,
+                      rng: random.Random) -> Count:
     count = Count("conversations")
     paths = sorted(folder.glob("*.jinja"))
     conversations = [Values(rng).conversation() for _ in range(per_template)]
@@ -95,7 +100,7 @@ def compare_templates(render, folder, per_template, rng):
     return count
 
 
-def compare_snippets(render, number, rng):
+def compare_snippets(render: Renderer, number: int, rng: random.Random) -> Count:
     count = Count("snippets")
     for index in range(number):
         source, given = Snippets(rng).template()
@@ -105,7 +110,7 @@ def compare_snippets(render, number, rng):
     return count
 
 
-def main():
+def main() -> int:
     if not jinja2.__version__.startswith("3.1."):
         print(f"skipped: jinja2 {jinja2.__version__}, not 3.1")
         return SKIPPED

@@ -128,13 +128,13 @@ FEATURES = {
 }
 
 
-def main():
+def main() -> None:
     cases = []
     for feature, sources in FEATURES.items():
         for source in sources:
             text, raised = reference_jinja.render(source, {}, GIVEN)
             case = {"feature": feature, "source": source}
-            case |= {"text": text} if raised is None else {"raises": raised}
+            case |= {"text": text} if text is not None else {"raises": raised or ""}
             cases.append(case)
     lines = ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases)
     path = pathlib.Path(__file__).with_name("testdata") / "language.json"

@@ -1,6 +1,8 @@
 """Random conversations and random pieces of Jinja, by a grammar. The same seed
 gives the same ones."""
 import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 TEXTS = ["", "Hi", "  two words\n", "Größe: 3 µm²", "ŉ ǆ ΑΣ ß İ", "🌳🌲", "a\tb",
          "\"quoted\" 'both'", "<b>&amp;</b>", "line one\nline two\r\nthree",
@@ -12,10 +14,10 @@ NUMBERS = [0, 1, -1, 2, 3, 7, 21.0, 1.0, 0.1, 0.5, 2.5, -2.5, 1e16, 1e-5, 123456
 
 
 class Values:
-    def __init__(self, rng):
+    def __init__(self, rng: random.Random) -> None:
         self.rng = rng
 
-    def json(self, depth=2):
+    def json(self, depth: int = 2) -> dict[str, Any] | list[Any] | bool | float | str | None:
         rng = self.rng
         kinds = ["text", "number", "number", "bool", "none"]
         if depth > 0:
@@ -34,11 +36,11 @@ class Values:
         return {rng.choice(["a", "b", "key", "größe", "items", "x y", "Z"]):
                 self.json(depth - 1) for _ in range(rng.randrange(4))}
 
-    def schema(self, depth=2):
+    def schema(self, depth: int = 2) -> dict[str, Any]:
         rng = self.rng
         kind = rng.choice(["string", "integer", "number", "boolean", "array",
                            "object"] if depth > 0 else ["string", "number"])
-        schema = {"type": kind}
+        schema: dict[str, Any] = {"type": kind}
         if rng.random() < 0.7:
             schema["description"] = rng.choice(TEXTS)
         if kind in ("integer", "number"):
@@ -60,7 +62,7 @@ class Values:
             schema["type"] = [kind, "null"]
         return schema
 
-    def tool(self, name):
+    def tool(self, name: str) -> dict[str, Any]:
         return {"type": "function", "function": {
             "name": name, "description": self.rng.choice(TEXTS[1:]),
             "parameters": {"type": "object", "properties": {
@@ -68,16 +70,16 @@ class Values:
                 "share": {"type": "number", "default": 1.0}},
                 "required": ["place"]}}}
 
-    def arguments(self):
+    def arguments(self) -> dict[str, Any]:
         names = self.rng.sample(["place", "limit", "share", "größe", "more"], 2)
         given = {name: self.json() for name in names}
         if self.rng.random() < 0.5:
             given["days"] = 21.0
         return given
 
-    def conversation(self):
+    def conversation(self) -> dict[str, Any]:
         rng = self.rng
-        messages = []
+        messages: list[dict[str, Any]] = []
         if rng.random() < 0.6:
             messages.append({"role": "system", "content": self.content(0.1)})
         tools = [self.tool(name) for name in rng.sample(
@@ -95,21 +97,21 @@ class Values:
                 messages.append(answer)
         if messages[-1]["role"] == "assistant":
             messages.append({"role": "user", "content": "And then?"})
-        given = {"messages": messages}
+        given: dict[str, Any] = {"messages": messages}
         if tools:
             given["tools"] = tools
         if rng.random() < 0.3:
             given["enable_thinking"] = rng.random() < 0.5
         return given
 
-    def content(self, parts_chance):
+    def content(self, parts_chance: float) -> list[Any] | str:
         text = self.rng.choice(TEXTS)
         if self.rng.random() >= parts_chance:
             return text
         return [{"type": "text", "text": text},
                 {"type": "text", "text": self.rng.choice(TEXTS)}]
 
-    def tool_turn(self):
+    def tool_turn(self) -> list[Any]:
         name = "get_weather"
         call = {"id": "call00001", "type": "function",
                 "function": {"name": name, "arguments": self.arguments()}}
@@ -119,7 +121,7 @@ class Values:
                  "content": self.rng.choice(TEXTS)}]
 
 
-def literal(value):
+def literal(value: object) -> str:
     """A JSON value as an expression."""
     if isinstance(value, str):
         return "'" + (value.replace("\\", "\\\\").replace("'", "\\'")
@@ -187,12 +189,12 @@ PERCENTS = ["'%s'", "'%r'", "'%d'", "'%5.1f'", "'%-6s|'", "'%x'", "'%g'", "'%e'"
 class Snippets:
     """Statements over the variables v, w, t (a text), l, d and n."""
 
-    def __init__(self, rng):
+    def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.values = Values(rng)
         self.names = ["v", "w", "t", "l", "d", "n", "y", "z", "missing"]
 
-    def expression(self, depth=3):
+    def expression(self, depth: int = 3) -> str:
         rng = self.rng
         if depth == 0 or rng.random() < 0.15:
             if rng.random() < 0.6:
@@ -243,31 +245,31 @@ class Snippets:
                            f"dict(a={sub()})", f"({sub()})|string",
                            f"({sub()} ** 2)", f"range(7)[{sub()}]"])
 
-    def choice(self, table):
+    def choice(self, table: Mapping[str, Sequence[str]]) -> str:
         rng = self.rng
         if rng.random() < 0.6:
             return rng.choice(table[""])
         return rng.choice(table["t"]).format(self.expression(1))
 
-    def statements(self, depth=2):
+    def statements(self, depth: int = 2) -> str:
         return "".join(self.statement(depth)
                        for _ in range(self.rng.randrange(1, 4)))
 
-    def tag(self, text):
+    def tag(self, text: str) -> str:
         left = self.rng.choice(["", "", "", "-", "+"])
         right = self.rng.choice(["", "", "", "-", "+"])
         return "{%" + left + " " + text + " " + right + "%}"
 
-    def output(self):
+    def output(self) -> str:
         left, right = self.rng.choice(["", "-"]), self.rng.choice(["", "-"])
         return "{{" + left + " " + self.expression() + " " + right + "}}"
 
-    def data(self):
+    def data(self) -> str:
         return self.rng.choice(["\n", " ", "  \n", "text", "\n\n  ", "; ", "x\n",
                                 "{# note #}", "{#- note -#}\n", "{% raw %}{{ x"
                                 " }}{% endraw %}", "\t{#+ c +#}\n"])
 
-    def statement(self, depth):
+    def statement(self, depth: int) -> str:
         rng = self.rng
         if depth == 0 or rng.random() < 0.4:
             return rng.choice([self.output, self.data])()
@@ -310,7 +312,7 @@ class Snippets:
                 + self.tag("call(u) k()") + "{{ u }}" + body()
                 + self.tag("endcall"))
 
-    def loop(self, body):
+    def loop(self, body: Callable[[], str]) -> str:
         rng = self.rng
         target = rng.choice(["x", "x", "y", "a, b"])
         test = f" if {self.expression(1)}" if rng.random() < 0.2 else ""
@@ -326,7 +328,7 @@ class Snippets:
         return (self.tag(f"for {target} in {self.expression(2)}{test}") + inside
                 + jump + body() + other + self.tag("endfor"))
 
-    def template(self):
+    def template(self) -> tuple[Any, dict[str, Any]]:
         given = {"v": self.values.json(), "w": self.values.json(),
                  "t": self.rng.choice(TEXTS),
                  "l": [self.values.json(1) for _ in range(3)],

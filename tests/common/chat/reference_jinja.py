@@ -4,6 +4,7 @@ import datetime
 import functools
 import json
 import warnings
+from typing import Any
 
 import jinja2
 import jinja2.ext
@@ -19,27 +20,27 @@ class Generation(jinja2.ext.Extension):
     """{% generation %}: marks what an assistant wrote; renders its body."""
     tags = {"generation"}
 
-    def parse(self, parser):
+    def parse(self, parser: Any) -> Any:
         line = next(parser.stream).lineno
         body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
         call = self.call_method("_render")
         return jinja2.nodes.CallBlock(call, [], [], body).set_lineno(line)
 
-    def _render(self, caller):
+    def _render(self, caller: Any) -> Any:
         return caller()
 
 
-def raise_exception(message):
+def raise_exception(message: str) -> None:
     raise jinja2.exceptions.TemplateError(message)
 
 
-def tojson(value, ensure_ascii=False, indent=None, separators=None,
-           sort_keys=False):
+def tojson(value: object, ensure_ascii: bool = False, indent: int | None = None,
+           separators: tuple[str, str] | None = None, sort_keys: bool = False) -> str:
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent,
                       separators=separators, sort_keys=sort_keys)
 
 
-def environment():
+def environment() -> Any:
     result = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True,
         extensions=[Generation, jinja2.ext.loopcontrols])
@@ -54,11 +55,11 @@ warnings.simplefilter("ignore", SyntaxWarning)
 
 
 @functools.lru_cache(maxsize=1)
-def parsed(source):
+def parsed(source: str) -> Any:
     return environment().from_string(source)
 
 
-def render(source, trusted, given):
+def render(source: str, trusted: Any, given: Any) -> tuple[str, None] | tuple[None, str]:
     """The text, and None; or None, and what was raised."""
     try:
         text = parsed(source).render(**given, **trusted)

@@ -14,6 +14,8 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 WAITS = ["ACQBULK", "PREEXIT"]  # of dependent launches
 COPIES = ["UBLKCP", "SYNCS.PHASECHK", "SYNCS.ARRIVE"]
@@ -22,12 +24,12 @@ ATTENDS = WAITS + COPIES + ["HMMA.16816.F32.BF16", "LDSM.16.M88.4",
                             "LDSM.16.MT88.4", "MUFU.EX2"]
 
 
-def multiplies(shape):
+def multiplies(shape: str) -> list[str]:
     return WAITS + COPIES + [f"HGMMA.{shape}.F32.BF16", "WARPGROUP.DEPBAR",
                              "WARPGROUP.ARRIVE"]
 
 
-def widens(shape):
+def widens(shape: str) -> list[str]:
     return multiplies(shape) + ["HMUL2.BF16_V2", "LDS.128"]
 
 
@@ -117,7 +119,7 @@ REGISTERS = 65536  # of a multiprocessor
 LOCAL_MEMORY = ["LDL", "STL"]
 
 
-def dump(tool, flag, path):
+def dump(tool: str, flag: str, path: str) -> str:
     folder = str(pathlib.Path(tool).resolve().parent)  # nvdisasm is there too
     environment = {**os.environ, "PATH": folder + ":" + os.environ["PATH"]}
     mangled = subprocess.run([tool, flag, path], check=True, text=True,
@@ -126,19 +128,21 @@ def dump(tool, flag, path):
                           stdout=subprocess.PIPE).stdout
 
 
-def name_of(signature):
-    return re.search(r"(\w+(<[\w, ]+>)?)\([\w:]+\)", signature).group(1)
+def name_of(signature: str) -> str:
+    found = re.search(r"(\w+(<[\w, ]+>)?)\([\w:]+\)", signature)
+    assert found, signature
+    return found[1]
 
 
 # Pairs of a kernel's name and the text of it.
-def functions(text):
+def functions(text: str) -> dict[str, Any]:
     parts = re.split(r"^\s*Function\s*:?\s+(\S.*?)\s*:?$", text,
                      flags=re.MULTILINE)
     return {name_of(signature): body
             for signature, body in zip(parts[1::2], parts[2::2])}
 
 
-def complaints(resources, code):
+def complaints(resources: Any, code: Any) -> Iterator[str]:
     for name in sorted(KERNELS.keys() ^ resources.keys()):
         yield f"{name}: in one of the table and the object only"
     for name in sorted(KERNELS.keys() & resources.keys()):
@@ -165,7 +169,7 @@ def complaints(resources, code):
                 yield f"{name}: {instruction}, it spills"
 
 
-def main():
+def main() -> int:
     tool, path = sys.argv[1:]
     if not os.access(tool, os.X_OK):
         print("skipped: no cuobjdump; deploy/setup.sh --nvcc brings it")

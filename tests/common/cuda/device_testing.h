@@ -1,4 +1,4 @@
-// What the tests of kernels share. They run on the emulated device, and again
+// The tests of kernels share this. They run on the emulated device, and again
 // on a GPU where there is one.
 #ifndef ESPALIER_TESTS_COMMON_CUDA_DEVICE_TESTING_H_
 #define ESPALIER_TESTS_COMMON_CUDA_DEVICE_TESTING_H_

@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import find_tests  # pylint: disable=wrong-import-position
 
 
-def main():
+def main() -> int:
     program, source, tests = sys.argv[1:]
     cases = find_tests.selected_cases(program, pathlib.Path(source), tests)
     if not cases:

@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 
-def main():
+def main() -> None:
     faults, name, repository, folder = sys.argv[1:]
     listed = json.loads(pathlib.Path(faults).read_text(encoding="utf-8"))
     fault = next(f for f in listed["faults"] if f["name"] == name)

@@ -61,7 +61,7 @@ class ClientSocket {
     }
   }
 
-  // What arrives up to `end`, or up to the end of the connection.
+  // Returns what arrives up to `end`, or up to the end of the connection.
   std::string ReadUntil(absl::string_view end) {
     size_t found = std::string::npos;
     char piece[4096];

@@ -39,7 +39,7 @@ class TlsClient {
 
   SSL* ssl() const { return ssl_; }
 
-  // Whether this side has completed the handshake.
+  // Returns true if this side has completed the handshake.
   bool Shake() { return BIO_do_handshake(bio_) == 1; }
 
   void Write(absl::string_view bytes) {

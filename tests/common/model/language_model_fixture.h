@@ -1,4 +1,4 @@
-// What the tests of language models share: subjects, trees, a loaded tiny
+// The tests of language models share these: subjects, trees, a loaded tiny
 // model.
 #ifndef ESPALIER_TESTS_COMMON_MODEL_LANGUAGE_MODEL_FIXTURE_H_
 #define ESPALIER_TESTS_COMMON_MODEL_LANGUAGE_MODEL_FIXTURE_H_

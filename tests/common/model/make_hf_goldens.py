@@ -24,6 +24,7 @@ changes a field of its config.json. Needs torch and transformers 5.
 import argparse
 import json
 import pathlib
+from typing import Any
 
 import torch
 from transformers import (AutoConfig, AutoModelForCausalLM, Gemma3ForCausalLM,
@@ -62,7 +63,7 @@ TEXTS = [
 ]
 
 
-def texts_for(folder, config):
+def texts_for(folder: pathlib.Path, config: Any) -> list[str]:
     if config["model_type"] == "gpt2":
         # The model loops soon: pieces of its book, of many lengths.
         book = (folder / "train.txt").read_text()
@@ -72,7 +73,7 @@ def texts_for(folder, config):
     return chats + TEXTS
 
 
-def prompts(folder, config):
+def prompts(folder: pathlib.Path, config: Any) -> list[str]:
     if not (folder / "tokenizer.json").exists():
         draw = torch.Generator().manual_seed(2)
         return [torch.randint(config["vocab_size"], (size,), generator=draw)
@@ -90,19 +91,19 @@ COMMON = dict(vocab_size=64, hidden_size=32, intermediate_size=48,
 ROPE = {"rope_type": "default", "rope_theta": 1e6}
 
 
-def random_qwen3():
+def random_qwen3() -> Any:
     return Qwen3ForCausalLM(Qwen3Config(
         num_hidden_layers=2, rope_parameters=ROPE, **COMMON))
 
 
-def random_qwen3_windows():
+def random_qwen3_windows() -> Any:
     """The last two of three layers have windows; the longest prompt has twelve."""
     return Qwen3ForCausalLM(Qwen3Config(
         num_hidden_layers=3, rope_parameters=ROPE, use_sliding_window=True,
         sliding_window=8, max_window_layers=1, **COMMON))
 
 
-def random_qwen3_moe():
+def random_qwen3_moe() -> Any:
     """The second layer is dense; a prompt of one token leaves experts unused."""
     return Qwen3MoeForCausalLM(Qwen3MoeConfig(
         num_hidden_layers=3, rope_parameters=ROPE, num_experts=6,
@@ -110,7 +111,7 @@ def random_qwen3_moe():
         mlp_only_layers=[1], decoder_sparse_step=1, **COMMON))
 
 
-def random_gemma3():
+def random_gemma3() -> Any:
     """The longest prompt has twelve windows; global positions are stretched."""
     return Gemma3ForCausalLM(Gemma3TextConfig(
         num_hidden_layers=4, sliding_window=8, query_pre_attn_scalar=24,
@@ -124,7 +125,7 @@ def random_gemma3():
         **COMMON | {"tie_word_embeddings": True}))
 
 
-def random_olmo2():
+def random_olmo2() -> Any:
     sizes = {name: size for name, size in COMMON.items() if name != "head_dim"}
     return Olmo2ForCausalLM(Olmo2Config(
         num_hidden_layers=2, rope_parameters=ROPE, bos_token_id=None,
@@ -136,7 +137,7 @@ RANDOM = {"qwen3": random_qwen3, "qwen3-windows": random_qwen3_windows,
           "gemma3": random_gemma3, "olmo2": random_olmo2}
 
 
-def make_random(kind, folder):
+def make_random(kind: str, folder: pathlib.Path) -> None:
     model = RANDOM[kind]()
     draw = torch.Generator().manual_seed(1)
     tied = model.config.tie_word_embeddings
@@ -155,8 +156,11 @@ def make_random(kind, folder):
 
 
 @torch.inference_mode()
-def greedy(model, prompt, max_tokens, eos):
-    ids, margins, past, logits = [], [], None, None
+def greedy(model: Any, prompt: list[int], max_tokens: int, eos: int | None) -> dict[str, Any]:
+    ids: list[int] = []
+    margins: list[float] = []
+    past: Any = None
+    logits: Any = None
     step = torch.tensor([prompt])
     while len(ids) < max_tokens:
         out = model(step, past_key_values=past, use_cache=True)
@@ -168,13 +172,13 @@ def greedy(model, prompt, max_tokens, eos):
         if ids[-1] == eos:
             break
         step = torch.tensor([ids[-1:]])
-    text = {"prompt": prompt, "tokens": ids, "margins": margins}
+    text: dict[str, Any] = {"prompt": prompt, "tokens": ids, "margins": margins}
     if eos is None:
         text["logits"] = [round(logit, 5) for logit in logits.tolist()]
     return text
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("golden", type=pathlib.Path)

@@ -11,6 +11,7 @@ import json
 import math
 import pathlib
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ BASE = {
 }
 YARN = {"rope_type": "yarn", "factor": 4.0,
         "original_max_position_embeddings": 16}
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "llama": {},
     "tied": {"tie_word_embeddings": True},
     "linear": {"rope_scaling": {"type": "linear", "factor": 4.0}},
@@ -52,10 +53,10 @@ VARIANTS = {
 }
 
 
-def make_weights():
+def make_weights() -> dict[str, Any]:
     draw = np.random.default_rng(5)
 
-    def matrix(rows, columns, gain=1.5):
+    def matrix(rows: int, columns: int, gain: float = 1.5) -> np.ndarray:
         values = draw.normal(0, gain * columns ** -0.5, (rows, columns))
         return values.astype(np.float16)
 
@@ -80,7 +81,7 @@ def make_weights():
     return weights
 
 
-def write_shard(path, weights):
+def write_shard(path: pathlib.Path, weights: dict[str, np.ndarray]) -> None:
     header, data = {}, b""
     for name, values in weights.items():
         begin = len(data)
@@ -92,10 +93,10 @@ def write_shard(path, weights):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def write_checkpoint(weights):
+def write_checkpoint(weights: dict[str, np.ndarray]) -> None:
     names = sorted(weights)
     halves = names[:len(names) // 2], names[len(names) // 2:]
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for number, half in enumerate(halves, 1):
         file = f"model-{number:05}-of-00002.safetensors"
         write_shard(FOLDER / file, {name: weights[name] for name in half})
@@ -104,10 +105,10 @@ def write_checkpoint(weights):
         json.dumps({"metadata": {}, "weight_map": weight_map}, indent=1) + "\n")
 
 
-def yarn(rope, theta):
+def yarn(rope: dict[str, Any], theta: float) -> tuple[Any, Any]:
     factor, original = rope["factor"], rope["original_max_position_embeddings"]
 
-    def mscale(scale, m=1.0):
+    def mscale(scale: float, m: float = 1.0) -> float:
         return 1.0 if scale <= 1 else 0.1 * m * math.log(scale) + 1.0
 
     attention = rope.get("attention_factor")
@@ -118,7 +119,7 @@ def yarn(rope, theta):
         else:
             attention = mscale(factor)
 
-    def dimension(turns):
+    def dimension(turns: float) -> float:
         return (HEAD_DIM * math.log(original / (turns * 2 * math.pi))
                 / (2 * math.log(theta)))
 
@@ -134,7 +135,7 @@ def yarn(rope, theta):
     return frequencies / factor * ramp + frequencies * (1 - ramp), attention
 
 
-def llama3(rope, frequencies):
+def llama3(rope: dict[str, Any], frequencies: np.ndarray) -> np.ndarray:
     original = rope["original_max_position_embeddings"]
     low, high = rope["low_freq_factor"], rope["high_freq_factor"]
     result = []
@@ -151,7 +152,8 @@ def llama3(rope, frequencies):
     return np.array(result)
 
 
-def rotary(config):
+def rotary(
+        config: dict[str, Any]) -> tuple[Any, float] | tuple[Any, Any] | tuple[np.ndarray, float]:
     """Frequencies, and what cosines and sines are multiplied by."""
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     theta = rope.get("rope_theta", config["rope_theta"])
@@ -166,11 +168,11 @@ def rotary(config):
     return frequencies, 1.0  # dynamic: as long as the text is not too long
 
 
-def rms_norm(x, weight, eps):
+def rms_norm(x: np.ndarray, weight: np.ndarray, eps: float) -> np.ndarray:
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight
 
 
-def rotate(x, angles, scale):
+def rotate(x: np.ndarray, angles: np.ndarray, scale: float) -> np.ndarray:
     """x: [tokens, heads, head_dim]; angles: [tokens, head_dim / 2]"""
     cos = np.cos(angles)[:, None] * scale
     sin = np.sin(angles)[:, None] * scale
@@ -178,7 +180,7 @@ def rotate(x, angles, scale):
     return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
 
-def attend(q, k, v):
+def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     tokens = len(q)
     out = np.zeros_like(q)
     for head in range(HEADS):
@@ -191,14 +193,14 @@ def attend(q, k, v):
     return out.reshape(tokens, -1)
 
 
-def no_rope_layers(config):
+def no_rope_layers(config: dict[str, Any]) -> list[int]:
     if config["architectures"] != ["SmolLM3ForCausalLM"]:
         return [1] * LAYERS
     return config.get("no_rope_layers",
                       [int((i + 1) % 4 != 0) for i in range(LAYERS)])
 
 
-def logits(config, weights, prompt):
+def logits(config: dict[str, Any], weights: dict[str, np.ndarray], prompt: list[int]) -> np.ndarray:
     w = {name: value.astype(np.float64) for name, value in weights.items()}
     eps, count = config["rms_norm_eps"], len(prompt)
     frequencies, scale = rotary(config)
@@ -225,7 +227,7 @@ def logits(config, weights, prompt):
     return hidden @ w[head + ".weight"].T
 
 
-def main():
+def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     weights = make_weights()
     write_checkpoint(weights)

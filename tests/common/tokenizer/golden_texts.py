@@ -1,5 +1,6 @@
 """Texts that tokenizers get wrong, made from a seed. Used by make_goldens.py."""
 import random
+from typing import Any
 
 SPACES = [" ", "  ", "   ", "\t", "\n", "\n\n", "\r\n", "\r", "\x0b", "\x0c",
           "\x1c", "\x85", "\u00a0", "\u1680", "\u180e", "\u2003", "\u2009",
@@ -43,7 +44,7 @@ FIXED = ["", " ", "a", "\n", "Hello, world!", "The capital of France is",
          "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"]
 
 
-def any_code_point(rng):
+def any_code_point(rng: random.Random) -> str:
     """A code point, mostly from the low planes: most planes are empty."""
     top = rng.choice([0x80, 0x800, 0x3000, 0x10000, 0x20000, 0x110000])
     while True:
@@ -52,7 +53,7 @@ def any_code_point(rng):
             return chr(code)
 
 
-def pieces(rng, count):
+def pieces(rng: random.Random, count: int) -> list[bytes]:
     """Pieces of any kind, with or without a space between."""
     parts = []
     for _ in range(count):
@@ -62,7 +63,7 @@ def pieces(rng, count):
     return parts
 
 
-def one_text(rng):
+def one_text(rng: random.Random) -> bytes:
     kind = rng.random()
     if kind < 0.60:
         return b"".join(pieces(rng, rng.randint(1, 7)))
@@ -83,7 +84,7 @@ def one_text(rng):
     return (unit * rng.randint(2, 12)).encode()
 
 
-def texts(seed, count):
+def texts(seed: int, count: int) -> list[bytes]:
     rng = random.Random(seed)
     fixed = [text.encode() for text in FIXED]
     return fixed + [one_text(rng) for _ in range(count - len(fixed))]

@@ -11,6 +11,7 @@ import json
 import pathlib
 import random
 import tempfile
+from typing import Any
 
 import tokenizers
 import transformers
@@ -25,7 +26,7 @@ TEXTS = ["pear<a>ab<b> <|end|>x<é> y", "<s> ab pear", "<|endoftext|><a> <b>",
 NAMES = ["bos_token", "eos_token", "unk_token", "pad_token", "mask_token",
          "image_token"]
 # Contradictions that random folders hardly ever have.
-CHOSEN = [
+CHOSEN: list[dict[str, dict[str, Any]]] = [
     {"tokenizer_config.json": {"image_token": "<é>", "mask_token": "<a>"},
      "special_tokens_map.json": {"image_token": "<s>"}},
     {"tokenizer_config.json": {"image_token": {
@@ -37,8 +38,8 @@ CHOSEN = [
 ]
 
 
-def properties(pick, content):
-    token = {"content": content}
+def properties(pick: random.Random, content: str) -> dict[str, Any]:
+    token: dict[str, Any] = {"content": content}
     for name in ("lstrip", "rstrip", "single_word"):
         token[name] = pick.random() < 0.2
     if pick.random() < 0.8:
@@ -48,7 +49,7 @@ def properties(pick, content):
     return token
 
 
-def own_tokens(pick):
+def own_tokens(pick: random.Random) -> list[dict[str, Any]]:
     """added_tokens of tokenizer.json; some ids are not those that are free."""
     tokens = []
     next_id = 420 if pick.random() < 0.8 else 425
@@ -60,7 +61,7 @@ def own_tokens(pick):
     return tokens
 
 
-def named_token(pick, content, typed):
+def named_token(pick: random.Random, content: str, typed: bool) -> str | dict[str, Any]:
     """typed: with the mark that tokenizer_config.json needs."""
     if pick.random() < 0.6:
         return content
@@ -68,9 +69,9 @@ def named_token(pick, content, typed):
     return {"__type": "AddedToken", **token} if typed else token
 
 
-def make_folder(pick):
-    files = {}
-    config = {"tokenizer_class": "PreTrainedTokenizerFast"}
+def make_folder(pick: random.Random) -> dict[str, dict[str, Any]]:
+    files: dict[str, dict[str, Any]] = {}
+    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     for name in pick.sample(NAMES, pick.randrange(4)):
         config[name] = named_token(pick, pick.choice(CONTENTS), typed=True)
     if pick.random() < 0.3:
@@ -83,7 +84,7 @@ def make_folder(pick):
     if pick.random() < 0.9:
         files["tokenizer_config.json"] = config
     if pick.random() < 0.6:
-        names = {name: named_token(pick, pick.choice(CONTENTS), typed=False)
+        names: dict[str, Any] = {name: named_token(pick, pick.choice(CONTENTS), typed=False)
                  for name in pick.sample(NAMES, pick.randrange(4))}
         if pick.random() < 0.4:
             names["additional_special_tokens"] = pick.sample(CONTENTS, 2)
@@ -97,7 +98,7 @@ def make_folder(pick):
     return files
 
 
-def answers_of(folder):
+def answers_of(folder: str | pathlib.Path) -> dict[str, Any]:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     ids = [tokenizer.encode(text, add_special_tokens=False) for text in TEXTS]
     return {
@@ -109,7 +110,7 @@ def answers_of(folder):
     }
 
 
-def main():
+def main() -> None:
     have = {"transformers": transformers.__version__,
             "tokenizers": tokenizers.__version__}
     assert have == PINNED, have
@@ -117,7 +118,7 @@ def main():
     base = json.loads((TESTDATA / "small/tokenizer.json").read_text())
     first = base["added_tokens"][:3]
     folders = []
-    for chosen in CHOSEN + [None] * NUM_FOLDERS:
+    for chosen in [*CHOSEN, *[None] * NUM_FOLDERS]:
         added = first if chosen else first + own_tokens(pick)
         files = chosen or make_folder(pick)
         with tempfile.TemporaryDirectory() as folder:

@@ -11,6 +11,8 @@ test that fails prints the text and the ids that it got.
 import argparse
 import json
 import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import jinja2
 import tokenizers
@@ -92,7 +94,7 @@ CONVERSATIONS = [
 ]
 
 
-def digest(numbers):
+def digest(numbers: Iterable[int]) -> int:
     """FNV-1a over numbers; golden_files.cc has the same."""
     value = 0x811C9DC5
     for number in numbers:
@@ -100,7 +102,7 @@ def digest(numbers):
     return value
 
 
-def escape(data):
+def escape(data: bytes) -> str:
     """One line of readable UTF-8; what is neither is \\xHH."""
     out = []
     for char in data.decode("utf-8", "surrogateescape"):
@@ -112,16 +114,16 @@ def escape(data):
     return "".join(out)
 
 
-def byte_level():
+def byte_level() -> Any:
     return pre_tokenizers.ByteLevel(add_prefix_space=False)
 
 
-def with_digits():
+def with_digits() -> Any:
     digits = pre_tokenizers.Digits(individual_digits=True)
     return pre_tokenizers.Sequence([digits, byte_level()])
 
 
-def split_words(*patterns, then_digits=False):
+def split_words(*patterns: str, then_digits: bool = False) -> Any:
     splits = [pre_tokenizers.Split(Regex(p), "isolated") for p in patterns]
     if then_digits:
         splits.append(pre_tokenizers.Digits(individual_digits=True))
@@ -130,7 +132,8 @@ def split_words(*patterns, then_digits=False):
     return pre_tokenizers.Sequence([*splits, bytes_only])
 
 
-def train(pre_tokenizer, vocab_size, alphabet, added, normalizer=None):
+def train(pre_tokenizer: Any, vocab_size: int, alphabet: Iterable[str], added: Any,
+          normalizer: Any = None) -> Any:
     tokenizer = Tokenizer(models.BPE())
     if normalizer:
         tokenizer.normalizer = normalizer
@@ -147,11 +150,11 @@ def train(pre_tokenizer, vocab_size, alphabet, added, normalizer=None):
     return json.loads(tokenizer.to_str())
 
 
-def special(content):
+def special(content: str) -> Any:
     return AddedToken(content, special=True, normalized=False)
 
 
-def small():
+def small() -> Any:
     """As the default model has it; merges as "a b"; not every byte known."""
     added = [special("<|endoftext|>"), special("<|im_start|>"),
              special("<|im_end|>"), AddedToken("<think>", normalized=False),
@@ -166,14 +169,14 @@ def small():
     return document
 
 
-def gpt2_style():
+def gpt2_style() -> Any:
     """No digit split, every byte, merges as ["a", "b"]."""
     added = [AddedToken("<|endoftext|>", special=True, normalized=True)]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     return train(byte_level(), 560, alphabet, added)
 
 
-def qwen2_style():
+def qwen2_style() -> Any:
     """Form C, Qwen2's pattern; an added token that form C changes."""
     added = [special("<|im_start|>"), special("<|im_end|>"),
              AddedToken("<think>", normalized=False),
@@ -182,7 +185,7 @@ def qwen2_style():
     return train(split_words(QWEN2_PATTERN), 560, alphabet, added, normalizers.NFC())
 
 
-def llama3_style():
+def llama3_style() -> Any:
     """A word of the vocabulary is that token, whatever the merges say."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     document = train(split_words(LLAMA3_PATTERN), 560, alphabet,
@@ -195,33 +198,33 @@ def llama3_style():
     return document
 
 
-def gpt4o_style():
+def gpt4o_style() -> Any:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     return train(split_words(GPT4O_PATTERN), 560, alphabet,
                  [special("<|start|>"), special("<|end|>")])
 
 
-def deepseek_style():
+def deepseek_style() -> Any:
     """Three splits, one after the other."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     return train(split_words(*DEEPSEEK_PATTERNS), 560, alphabet,
                  [special("<\uff5cbegin\u2581of\u2581sentence\uff5c>")])
 
 
-def deepseek_llm_style():
+def deepseek_llm_style() -> Any:
     """Digits after five splits, one of which looks for the end of a line."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     return train(split_words(*DEEPSEEK_LLM_PATTERNS, then_digits=True), 560,
                  alphabet, [special("<\uff5cbegin\u2581of\u2581sentence\uff5c>")])
 
 
-def deepseek_coder_style():
+def deepseek_coder_style() -> Any:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     return train(split_words(*DEEPSEEK_CODER_PATTERNS, then_digits=True), 560,
                  alphabet, [special("<\uff5cbegin\u2581of\u2581sentence\uff5c>")])
 
 
-def tekken_style():
+def tekken_style() -> Any:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     document = train(split_words(TEKKEN_PATTERN), 560, alphabet,
                      [special("<s>"), special("</s>")])
@@ -229,7 +232,7 @@ def tekken_style():
     return document
 
 
-def normalized_style():
+def normalized_style() -> Any:
     """Form KC and lower case; added tokens that take blanks or are words."""
     added = [AddedToken("<|im_start|>", special=True, normalized=False,
                         lstrip=True, rstrip=True),
@@ -249,8 +252,8 @@ BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 MARK = "\u2581"
 
 
-def sentencepiece(normalizer, pre_tokenizer, decoder, added, with_bytes=True,
-                  **options):
+def sentencepiece(normalizer: Any, pre_tokenizer: Any, decoder: Any, added: Any,
+                  with_bytes: bool = True, **options: Any) -> Any:
     """SentencePiece's BPE as tokenizer.json has it."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
@@ -275,14 +278,14 @@ def sentencepiece(normalizer, pre_tokenizer, decoder, added, with_bytes=True,
     return json.loads(result.to_str())
 
 
-def mark_decoder(strip):
+def mark_decoder(strip: bool) -> Any:
     steps = [decoders.Replace(MARK, " "), decoders.ByteFallback(),
              decoders.Fuse()]
     return decoders.Sequence(
         steps + ([decoders.Strip(" ", 1, 0)] if strip else []))
 
 
-def llama2_style():
+def llama2_style() -> Any:
     """Normalizers prepend the mark; special tokens are normalized as well."""
     added = [AddedToken(t, special=True, normalized=True)
              for t in ("<unk>", "<s>", "</s>")]
@@ -292,7 +295,7 @@ def llama2_style():
         None, mark_decoder(strip=True), added, fuse_unk=True)
 
 
-def mistral_style():
+def mistral_style() -> Any:
     """Metaspace at the beginning of the text only."""
     added = [special("<unk>"), special("<s>"), special("</s>"),
              AddedToken("[INST]", normalized=False)]
@@ -301,7 +304,7 @@ def mistral_style():
         mark_decoder(strip=True), added, fuse_unk=True)
 
 
-def gemma_style():
+def gemma_style() -> Any:
     """No mark is added, and the step that cuts at spaces finds none."""
     added = [special("<unk>"), special("<s>"), special("</s>"),
              AddedToken("\n\n", normalized=False),
@@ -312,7 +315,7 @@ def gemma_style():
         mark_decoder(strip=False), added, fuse_unk=True)
 
 
-def metaspace_style():
+def metaspace_style() -> Any:
     """Words begin at marks; unknown characters are unknown, one by one."""
     added = [special("<unk>"), special("<s>"), special("</s>")]
     return sentencepiece(
@@ -321,7 +324,7 @@ def metaspace_style():
         mark_decoder(strip=True), added, with_bytes=False, fuse_unk=False)
 
 
-def characters():
+def characters() -> Any:
     """A character model: a vocabulary and no merges."""
     kept = "\n !$&',-.3:;?" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     kept += "abcdefghijklmnopqrstuvwxyz"
@@ -333,7 +336,7 @@ def characters():
     return json.loads(tokenizer.to_str())
 
 
-def answers(tokenizer, texts):
+def answers(tokenizer: Any, texts: Iterable[bytes]) -> Iterator[list[Any]]:
     """Per text: ids, ids with special tokens as text, text of every second id."""
     for data in texts:
         text = data.decode("utf-8", "replace")
@@ -347,13 +350,13 @@ def answers(tokenizer, texts):
                digest(kept.encode() + b"|" + skipped.encode())]
 
 
-def write_answers(name, tokenizer, texts):
+def write_answers(name: str, tokenizer: Any, texts: Iterable[bytes]) -> None:
     lines = (" ".join(f"{d:08x}" for d in row)
              for row in answers(tokenizer, texts))
     (TESTDATA / f"{name}.answers").write_text("\n".join(lines) + "\n")
 
 
-def character_answers(tokenizer, texts):
+def character_answers(tokenizer: Any, texts: Iterable[bytes]) -> Iterator[list[Any]]:
     """As answers(), but whole characters are decoded: of every second id those
     that are no bytes, as `tokenizers` repairs bytes in another way."""
     byte_ids = {tokenizer.token_to_id(name) for name in BYTES}
@@ -370,7 +373,7 @@ def character_answers(tokenizer, texts):
         yield [digest(ids), digest(plain), digest("|".join(decoded).encode())]
 
 
-def write_character_answers(name, tokenizer, texts):
+def write_character_answers(name: str, tokenizer: Any, texts: Sequence[bytes]) -> None:
     rows = list(character_answers(tokenizer, texts))
     blocks = []
     for begin in range(0, 0x110000, CODE_POINTS_PER_BLOCK):
@@ -382,7 +385,7 @@ def write_character_answers(name, tokenizer, texts):
     (TESTDATA / f"{name}.answers").write_text("\n".join(lines) + "\n")
 
 
-def write_words():
+def write_words() -> None:
     """Where words end, for every code point in its usual neighbourhoods."""
     lines = []
     for begin in range(0, 0x110000, CODE_POINTS_PER_BLOCK):
@@ -404,7 +407,7 @@ def write_words():
     (TESTDATA / "code_points.answers").write_text("\n".join(lines) + "\n")
 
 
-def write_normal_forms():
+def write_normal_forms() -> None:
     """Every code point among others that it may join or pass, in each form and
     in lower case."""
     lines = []
@@ -423,7 +426,7 @@ def write_normal_forms():
     (TESTDATA / "normal_forms.answers").write_text("\n".join(lines) + "\n")
 
 
-def conversations(name, tokenizer, template):
+def conversations(name: str, tokenizer: Any, template: str) -> Iterator[dict[str, Any]]:
     tokenizer.encode_special_tokens = False
     compiled = jinja2.Template(template, keep_trailing_newline=True)
     for conversation in CONVERSATIONS:
@@ -433,7 +436,7 @@ def conversations(name, tokenizer, template):
         yield dict(tokenizer=name, messages=messages, ids=ids)
 
 
-def main():
+def main() -> None:
     if tokenizers.__version__ != PINNED:
         raise SystemExit(f"needs tokenizers=={PINNED}")
     parser = argparse.ArgumentParser(description=__doc__)

@@ -7,6 +7,7 @@
 import io
 import json
 import pathlib
+from typing import Any
 
 import sentencepiece
 
@@ -19,7 +20,7 @@ FOLDER = pathlib.Path(__file__).with_name("testdata") / "sentencepiece"
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
 
 
-def train():
+def train() -> Any:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(training_text.LINES), model_writer=model,
@@ -30,7 +31,7 @@ def train():
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
 
 
-def type_of(processor, i):
+def type_of(processor: Any, i: int) -> int:
     if processor.is_unknown(i):
         return UNKNOWN
     if processor.is_control(i):
@@ -38,7 +39,7 @@ def type_of(processor, i):
     return BYTE if processor.is_byte(i) else NORMAL
 
 
-def main():
+def main() -> None:
     if sentencepiece.__version__ != PINNED:
         raise SystemExit(f"needs sentencepiece=={PINNED}")
     processor = train()

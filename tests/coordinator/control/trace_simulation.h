@@ -20,8 +20,8 @@ inline constexpr int kLookup = 0, kChat = 1, kMath = 2, kBlock = 3;
 inline constexpr int kNumDrafters = 4;
 using DrafterSet = uint32_t;  // bit i: drafter i
 
-// What a set of drafters proposes at one position: its merged tree, best nodes
-// first, at most 8.
+// Holds what a set of drafters proposes at one position: its merged tree, best
+// nodes first, at most 8.
 struct MergedTree {
   std::vector<double> chances;  // calibrated, of being emitted
   uint32_t hits = 0;            // bit i: node i was emitted

@@ -16,10 +16,10 @@ namespace espalier::coordinator {
 
 class FakeGenerator final : public Generator {
  public:
-  // What every call answers, and how it ends.
+  // Holds what every call answers, and how it ends.
   std::vector<v1::GenerateResponse> script;
   absl::Status end;
-  // What it was asked for.
+  // Keeps what it was asked for.
   std::vector<v1::GenerateRequest> asked;
   std::vector<Caller> callers;
 

@@ -5,7 +5,8 @@ them and what it puts into config.json.
 """
 
 import dataclasses
-from typing import Callable
+import random
+from typing import Any, Callable
 
 import numpy as np
 
@@ -106,7 +107,7 @@ def norm(random: np.random.RandomState, size: int) -> np.ndarray:
     return 1 + 0.3 * random.standard_normal(size)
 
 
-def draw_layer(random, shape: Shape, inputs: int, qk_norm: bool) -> Weights:
+def draw_layer(random: np.random.RandomState, shape: Shape, inputs: int, qk_norm: bool) -> Weights:
     """Queries and keys are large, so that it matters what a row sees."""
     q, kv = (n * shape.head_dim for n in (shape.heads, shape.kv_heads))
     sampled = {"q": matrix(random, q, inputs, 1.5),
@@ -122,7 +123,7 @@ def draw_layer(random, shape: Shape, inputs: int, qk_norm: bool) -> Weights:
     return sampled
 
 
-def draw_eagle(random, case: Case) -> Weights:
+def draw_eagle(random: np.random.RandomState, case: Case) -> Weights:
     hidden, flags = case.shape.hidden, case.flags
     width = len(case.taps) * TARGET_HIDDEN
     sampled = {"fc": matrix(random, hidden, hidden + width if flags.eagle1
@@ -142,10 +143,11 @@ def draw_eagle(random, case: Case) -> Weights:
     return sampled
 
 
-def draw_dflash(random, case: Case) -> Weights:
+def draw_dflash(random: np.random.RandomState, case: Case) -> Weights:
     hidden = case.shape.hidden
     sampled = {"fc": matrix(random, hidden, len(case.taps) * TARGET_HIDDEN),
              "hidden_norm": norm(random, hidden), "norm": norm(random, hidden)}
+    assert case.block
     for i in range(case.block.layers):
         layer = draw_layer(random, case.shape, hidden, qk_norm=True)
         layer["input_norm"] = norm(random, hidden)
@@ -178,7 +180,7 @@ def draw_target(random: np.random.RandomState, tied: bool) -> Weights:
 
 # The configs.
 
-def llama_fields(shape: Shape, **fields) -> dict:
+def llama_fields(shape: Shape, **fields: Any) -> dict:
     config = {"model_type": "llama", "hidden_size": shape.hidden,
               "intermediate_size": shape.intermediate, "num_hidden_layers": 1,
               "num_attention_heads": shape.heads,
@@ -200,13 +202,13 @@ def sglang_ids(*taps: int) -> dict:
                                  [tap - 1 for tap in taps]}}
 
 
-def eagle3_config(shape: Shape, **fields) -> dict:
+def eagle3_config(shape: Shape, **fields: Any) -> dict:
     return llama_fields(shape, architectures=["LlamaForCausalLMEagle3"],
                         **fields)
 
 
-def speculators_config(shape: Shape, taps: tuple[int, ...] | None,
-                       layer: dict | None = None, **fields) -> dict:
+def speculators_config(shape: Shape, taps: tuple[int, ...] | None, layer: dict | None = None,
+                       **fields: Any) -> dict:
     """Layers go by what enters them, which is our counting."""
     wrapped = llama_fields(shape) | (layer or {})
     config = {"architectures": ["Eagle3Speculator"],
@@ -227,8 +229,8 @@ def speculators_config(shape: Shape, taps: tuple[int, ...] | None,
     return config | fields
 
 
-def dflash_config(shape: Shape, block: Block, taps: tuple[int, ...],
-                  in_block: dict | None = None, **fields) -> dict:
+def dflash_config(shape: Shape, block: Block, taps: tuple[int, ...], in_block: dict | None = None,
+                  **fields: Any) -> dict:
     return llama_fields(
         shape, architectures=["DFlashDraftModel"], model_type="qwen3",
         num_hidden_layers=block.layers, num_target_layers=TARGET_LAYERS,
@@ -244,31 +246,31 @@ DEFAULT_TAPS = (2, 4, 5)  # what enters layers 2, L / 2, L - 3
 FINAL_STATE = (TARGET_LAYERS + 1,)
 MIDLAYER = eagle_names("midlayer.")
 LAYERS_0 = eagle_names("layers.0.")
-SMALL_DRAFTS = {"draft_vocab_size": DRAFT_VOCABULARY}
+SMALL_DRAFTS: dict[str, Any] = {"draft_vocab_size": DRAFT_VOCABULARY}
 LONG_ROPE = dataclasses.replace(WIDE_HEADS, rope_theta=500000.0,
                                 rope_scaling=LLAMA3_SCALING)
 NARROW = dataclasses.replace(SMALL, hidden=24)
 EAGLE31 = Flags(fc_norm=True, norm_output=True)
-EAGLE31_FIELDS = {"fc_norm": True, "norm_output": True}
+EAGLE31_FIELDS: dict[str, Any] = {"fc_norm": True, "norm_output": True}
 BLOCK = Block(layers=2, size=6, mask_token=95)
 CAUSAL_BLOCK = dataclasses.replace(BLOCK, causal=True)
 BLOCK_TAPS = (2, 4, 6)
 
 
 def eagle(name: str, shape: Shape, rename: Rename, config: dict,
-          taps: tuple[int, ...] = DEFAULT_TAPS, **fields) -> Case:
+          taps: tuple[int, ...] = DEFAULT_TAPS, **fields: Any) -> Case:
     return Case(name=name, type="eagle", config=config, taps=taps, shape=shape,
                 rename=rename, **fields)
 
 
-def eagle1(name: str, config: dict, **fields) -> Case:
+def eagle1(name: str, config: dict, **fields: Any) -> Case:
     return eagle(name, SMALL, LAYERS_0,
                  llama_fields(SMALL, architectures=["LlamaForCausalLM"],
                               **config),
                  FINAL_STATE, flags=Flags(eagle1=True), **fields)
 
 
-def dflash(name: str, config: dict, block: Block = BLOCK, **fields) -> Case:
+def dflash(name: str, config: dict, block: Block = BLOCK, **fields: Any) -> Case:
     fields = {"own_head": False, "draft_vocabulary": False} | fields
     return Case(name=name, type="dflash", config=config, taps=BLOCK_TAPS,
                 shape=SMALL, rename=dflash_names, block=block, **fields)

@@ -8,6 +8,7 @@ Weights of layer i go by `{i}.` and a short name (see `DFlashDrafter.distributio
 
 import dataclasses
 import heapq
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,7 @@ class Block:
 
 
 class DFlashDrafter:
-    def __init__(self, shape: Shape, block: Block, weights: dict,
-                 draft_tokens: np.ndarray):
+    def __init__(self, shape: Shape, block: Block, weights: dict, draft_tokens: np.ndarray) -> None:
         """draft_tokens[i]: the target's token of output row i, ascending."""
         self.shape, self.block, self.w = shape, block, weights
         self.draft_tokens = draft_tokens
@@ -46,7 +46,7 @@ class DFlashDrafter:
             x = x + swiglu(rms_norm(x, w[f"{i}.post_norm"], eps), w, f"{i}.")
         return log_softmax(rms_norm(x[1:], w["norm"], eps) @ w["head"].T)
 
-    def _attend(self, h, context, layer):
+    def _attend(self, h: np.ndarray, context: np.ndarray, layer: Any) -> Any:
         s, w, size = self.shape, self.w, self.block.size
         start = len(context)
         both = np.concatenate([context, h])
@@ -70,8 +70,8 @@ def best_first(distributions: list[list[tuple[int, float]]], max_nodes: int,
 
     distributions[d]: the candidates (token, belief) of depth d + 1, best first.
     """
-    tree = {"tokens": [root], "parents": [-1], "log_probs": [0.0]}
-    heap = []
+    tree: dict[str, list[Any]] = {"tokens": [root], "parents": [-1], "log_probs": [0.0]}
+    heap: list[tuple[float, tuple[int, ...], int, float]] = []
 
     def push(score: float, ranks: tuple[int, ...], parent: int) -> None:
         depth = len(ranks) - 1

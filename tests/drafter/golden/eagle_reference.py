@@ -8,6 +8,7 @@ Weights go by short names (see `EagleHead.distribution`), not by those of any fo
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +37,7 @@ class Node:
 
 
 class EagleHead:
-    def __init__(self, shape: Shape, flags: Flags, weights: dict,
-                 draft_tokens: np.ndarray):
+    def __init__(self, shape: Shape, flags: Flags, weights: dict, draft_tokens: np.ndarray) -> None:
         """draft_tokens[i]: the target's token of output row i, ascending."""
         self.shape, self.flags, self.w = shape, flags, weights
         self.draft_tokens = draft_tokens
@@ -68,12 +68,12 @@ class EagleHead:
         fed_back = normed if self.flags.norm_output else y
         return fed_back, log_softmax(self.w["head"] @ normed)
 
-    def _layer1(self, embedded, features):
+    def _layer1(self, embedded: np.ndarray, features: np.ndarray) -> np.ndarray:
         x = np.concatenate([embedded, features], -1) @ self.w["fc"].T
         x = x + self.w.get("fc_bias", 0)
         return self._finish(x[-1] + self._attend(x))
 
-    def _layer3(self, embedded, features):
+    def _layer3(self, embedded: np.ndarray, features: np.ndarray) -> np.ndarray:
         eps = self.shape.eps
         a = rms_norm(embedded, self.w["token_norm"], eps)
         b = rms_norm(features, self.w["hidden_norm"], eps)
@@ -108,7 +108,7 @@ def draft_tree(head: EagleHead, tokens: list[int], taps: np.ndarray,
     taps [len(tokens) - 1, taps, hidden]: the row of position p joins the
     features of p with the token at p + 1.
     """
-    tree = {"tokens": [tokens[-1]], "parents": [-1], "log_probs": [0.0]}
+    tree: dict[str, list[Any]] = {"tokens": [tokens[-1]], "parents": [-1], "log_probs": [0.0]}
     if max_nodes == 0 or max_depth == 0:
         return tree
     rows = [(tokens[p + 1], head.fuse(tap)) for p, tap in enumerate(taps)]

@@ -13,9 +13,12 @@ import argparse
 import itertools
 import json
 import pathlib
+import random
 import sys
 import tempfile
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 try:
     import numpy as np
@@ -70,11 +73,13 @@ def write_head(folder: pathlib.Path, case: Case, weights: Weights,
 
 
 def drafter_of(case: Case, weights: Weights, target: Weights,
-               draft_tokens: np.ndarray):
+               draft_tokens: np.ndarray) -> Callable[..., dict[str, Any]]:
     """A function of (tokens, taps, max_nodes, max_depth, sampling)."""
     w = {"embed": target["embed"],
          "head": target.get("head", target["embed"])[draft_tokens]} | weights
-    if case.type == "eagle":
+    drafter: Any
+    draft_tree: Callable[..., dict[str, Any]]
+    if case.block is None:
         drafter = eagle_reference.EagleHead(case.shape, case.flags, w,
                                             draft_tokens)
         draft_tree = eagle_reference.draft_tree
@@ -89,7 +94,7 @@ def drafter_of(case: Case, weights: Weights, target: Weights,
 
 def accept(tree: dict, count: int) -> list[int]:
     """The path to the first node at that depth; NearTie if there is none."""
-    paths = [[]]
+    paths: list[list[int]] = [[]]
     for token, parent in zip(tree["tokens"][1:], tree["parents"][1:]):
         paths.append(paths[parent] + [token])
     for path in paths:
@@ -98,7 +103,7 @@ def accept(tree: dict, count: int) -> list[int]:
     raise NearTie
 
 
-def play(random: np.random.RandomState, case: Case, draft) -> list[dict]:
+def play(random: np.random.RandomState, case: Case, draft: Any) -> list[dict]:
     tokens: list[int] = []
     bits = np.zeros((0, len(case.taps) * TARGET_HIDDEN), np.uint16)
     rounds, tree = [], None
@@ -159,7 +164,7 @@ def write_all(folder: pathlib.Path) -> None:
         write_case(folder, case, targets[case.target])
 
 
-def nearly_equal(a, b) -> bool:
+def nearly_equal(a: Any, b: Any) -> bool:
     if isinstance(a, float) or isinstance(b, float):
         return abs(a - b) < 1e-5
     if isinstance(a, dict) and isinstance(b, dict):
@@ -171,10 +176,10 @@ def nearly_equal(a, b) -> bool:
 
 
 def differences(made: pathlib.Path, kept: pathlib.Path) -> list[str]:
-    def files(folder):
+    def files(folder: pathlib.Path) -> set[Any]:
         return {p.relative_to(folder) for p in folder.rglob("*") if p.is_file()}
 
-    def same(name):
+    def same(name: pathlib.Path) -> bool:
         a, b = made / name, kept / name
         if name.suffix == ".json":
             return nearly_equal(json.loads(a.read_text()),
