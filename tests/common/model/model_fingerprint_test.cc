@@ -57,7 +57,8 @@ TEST_F(ModelFingerprintTest, OfOtherKernelsIsAnother) {
   std::set<uint64_t> seen;
   for (const uint64_t kernels : {0, 1, 2}) {
     seen.insert(ModelFingerprint({}, *files, ComputeDType::kBFloat16,
-                                 nn::KvType::kBFloat16, kernels));
+                                 DefaultKvType(ComputeDType::kBFloat16),
+                                 kernels));
   }
   EXPECT_EQ(seen.size(), 3);
 }
