@@ -176,8 +176,10 @@ int64_t LayerOf(const ModelConfig& config, absl::string_view name) {
 }  // namespace
 
 uint64_t ModelFingerprint(const ModelConfig& config, const WeightFiles& files,
-                          ComputeDType compute_type, nn::KvType kv_type) {
+                          ComputeDType compute_type, nn::KvType kv_type,
+                          uint64_t kernels) {
   ModelHasher hasher;
+  if (kernels != 0) hasher.AddNumber(kernels);
   hasher.AddText(NameOf(compute_type));
   if (kv_type != DefaultKvType(compute_type)) hasher.AddText(NameOf(kv_type));
   AddConfig(config, hasher);
