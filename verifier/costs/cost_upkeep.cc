@@ -8,7 +8,7 @@ namespace {
 constexpr double kDoubtful = 0.12;  // see CostTable::Doubt
 // Share of sessions' time for measuring passes that they wait for.
 constexpr double kShare = 1.0 / 16;
-// The same where passes take what they took.
+// That share on a device where passes take what they took.
 constexpr double kSteadyShare = 1.0 / 128;
 // The share of sessions' time while a table that was doubtful from the start is
 // corrected.
