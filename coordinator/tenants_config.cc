@@ -9,11 +9,10 @@
 #include "common/base/status_macros.h"
 #include "common/config/load_config.h"
 #include "common/obs/log.h"
+#include "common/spec/messages.h"
 
 namespace espalier::coordinator {
 namespace {
-
-constexpr size_t kMaxName = 128;
 
 struct TenantLimit {
   absl::string_view field;
@@ -29,10 +28,10 @@ absl::StatusOr<std::optional<double>> Checked(bool is_set, uint64_t value,
 }
 
 absl::StatusOr<TenantTerms> TermsOf(const v1::TenantsConfig::Tenant& tenant) {
-  if (tenant.name().empty() || tenant.name().size() > kMaxName ||
+  if (tenant.name().empty() || tenant.name().size() > kMaxTenantBytes ||
       !IsPrintable(tenant.name())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("name: empty, longer than ", kMaxName,
+        absl::StrCat("name: empty, longer than ", kMaxTenantBytes,
                      " bytes, or with control characters"));
   }
   TenantTerms terms = {.name = tenant.name()};

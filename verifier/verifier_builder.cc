@@ -144,6 +144,12 @@ absl::StatusOr<MeasuredCosts> MeasureOn(Executor& executor,
   return costs;
 }
 
+TableTrust TrustIn(const MeasuredCosts& measured,
+                   const v1::VerifierEngineConfig& config) {
+  if (measured.is_doubtful) return TableTrust::kDoubtful;
+  return IsCuda(config) ? TableTrust::kSteady : TableTrust::kUsual;
+}
+
 }  // namespace
 
 absl::StatusOr<ModelOptions> ModelOptionsFrom(
@@ -232,7 +238,7 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
       .max_tree_nodes = tree_nodes,
       .max_batch_rows = batch_rows,
       .pass_costs = std::move(measured.costs),
-      .pass_costs_are_doubtful = measured.is_doubtful,
+      .pass_costs_trust = TrustIn(measured, config),
       .unlike_experts = std::move(measured.unlike),
       .shares_prefixes = prefix_bytes > 0,
       .max_feature_bytes = prefix_bytes / 2,

@@ -111,6 +111,16 @@ DEVICE float InverseSqrt(float x) {
 #endif
 }
 
+DEVICE float Reciprocal(float x) {
+#if defined(__CUDACC__)
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return 1 / x;
+#endif
+}
+
 // --- memory
 
 // 16 bytes, aligned to as much: one access.

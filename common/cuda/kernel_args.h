@@ -76,6 +76,10 @@ struct Parts {
   bool operator==(const Parts&) const = default;
 };
 
+// Grows with every change of the kernels that changes the bits of their sums:
+// part of the fingerprint of a model on a GPU.
+inline constexpr uint64_t kKernelBits = 2;
+
 // The most columns of a row that is normalized; they are a multiple of 64.
 inline constexpr int kMaxNormColumns = 32768;
 // The most columns of a row whose addend is normed as well.

@@ -77,6 +77,9 @@ void AddLayer(const LayerShape& layer, ModelHasher& hasher) {
     hasher.AddNumber(static_cast<uint64_t>(number));
   }
   hasher.AddNumber(std::bit_cast<uint64_t>(layer.query_scalar));
+  if (layer.score_softcap > 0) {
+    hasher.AddNumber(std::bit_cast<uint64_t>(layer.score_softcap));
+  }
 }
 
 // The first layer and the layers that do not rotate tell all of most models.
@@ -108,6 +111,9 @@ void AddConfig(const ModelConfig& config, ModelHasher& hasher) {
   }
   if (features.empty()) return;
   hasher.AddNumber(std::bit_cast<uint64_t>(config.embedding_scale));
+  if (config.logit_softcap > 0) {
+    hasher.AddNumber(std::bit_cast<uint64_t>(config.logit_softcap));
+  }
   for (int32_t i = 1; i < std::ssize(config.rotary); ++i) {
     AddTable(config, i, hasher);
   }
@@ -176,8 +182,10 @@ int64_t LayerOf(const ModelConfig& config, absl::string_view name) {
 }  // namespace
 
 uint64_t ModelFingerprint(const ModelConfig& config, const WeightFiles& files,
-                          ComputeDType compute_type, nn::KvType kv_type) {
+                          ComputeDType compute_type, nn::KvType kv_type,
+                          uint64_t kernels) {
   ModelHasher hasher;
+  if (kernels != 0) hasher.AddNumber(kernels);
   hasher.AddText(NameOf(compute_type));
   if (kv_type != DefaultKvType(compute_type)) hasher.AddText(NameOf(kv_type));
   AddConfig(config, hasher);

@@ -18,9 +18,12 @@ namespace espalier {
 // a folder of its weights rounded to bf16; with float32 it is another. Integer
 // types take blocks as they are and make blocks of floats, so there the file's
 // format counts. At most 64 KiB of every tensor are hashed, as samples, so that
-// a large model loads no slower; a fine-tune changes them all.
+// a large model loads no slower; a fine-tune changes them all. `kernels`: 0 for
+// the CPU's; a device whose sums have other bits has a number of its own, and
+// another one when its kernels' bits change.
 uint64_t ModelFingerprint(const ModelConfig& config, const WeightFiles& files,
-                          ComputeDType compute_type, nn::KvType kv_type);
+                          ComputeDType compute_type, nn::KvType kv_type,
+                          uint64_t kernels = 0);
 
 // INVALID_ARGUMENT names a tensor of a layer beyond config.json's count.
 // Without this check the model would run truncated and give wrong text without

@@ -296,8 +296,8 @@ class AmxAttention {
     float* const scores = scores_ + q * stride_;
     const AttendQuery& query = a_.query[q];
     query.out[0] =
-        Softmax<V>(query.first, ByPosition(a_, query, scores), scores,
-                   [&](int64_t begin, const PageOf<V>& weights) {
+        Softmax<V>(query.first, ByPosition(a_, query, scores), a_.softcap,
+                   scores, [&](int64_t begin, const PageOf<V>& weights) {
                      V::StoreSplit(weights, scores + begin);
                    });
   }

@@ -192,8 +192,8 @@ class Bf16Attention {
     float* const scores = scores_ + q * stride_;
     const AttendQuery& query = a_.query[q];
     query.out[0] =
-        Softmax<V>(query.first, ByPosition(a_, query, scores), scores,
-                   [&](int64_t begin, const PageOf<V>& weights) {
+        Softmax<V>(query.first, ByPosition(a_, query, scores), a_.softcap,
+                   scores, [&](int64_t begin, const PageOf<V>& weights) {
                      Rows::StoreWeights(weights, scores + begin);
                    });
     for (int64_t i = 0; i < a_.head_dim; ++i) sums_[q * a_.head_dim + i] = 0;

@@ -116,9 +116,10 @@ using PageOf = typename V::Reg[kPageTokens / V::kLanes];
 // Scores of one query, by position and padded to whole pages -> weights, not
 // yet divided by the returned sum, and zero before `first` and after `size`:
 // store(first position of a page, its weights). The order of the sum follows
-// from the positions alone.
+// from the positions alone. softcap: see AttendArgs.
 template <typename V, typename Store>
-float Softmax(int64_t first, int64_t size, float* scores, Store store) {
+float Softmax(int64_t first, int64_t size, float softcap, float* scores,
+              Store store) {
   using Reg = typename V::Reg;
   constexpr float kLog2E = 1.44269504088896341f;
   const int64_t start = first / kPageTokens * kPageTokens;
@@ -129,6 +130,10 @@ float Softmax(int64_t first, int64_t size, float* scores, Store store) {
   }
   // Scores before the window must not be the largest.
   for (int64_t i = start; i < first; ++i) scores[i] = scores[first];
+  if (softcap > 0) {
+    const int64_t pages = (size - start + kPageTokens - 1) / kPageTokens;
+    Softcap<V>(softcap, pages * kPageTokens, scores + start);
+  }
   const Reg scale = V::Set(kLog2E);
   // Rounding does the same to it as to all weights.
   const Reg shift = V::Set(-kLog2E * Largest<V>(scores + start, size - start));
@@ -197,7 +202,7 @@ void Attend(const AttendArgs& a) {
     // The sum waits in `out`, where the result goes.
     float* const scores = state.scores + q * state.stride;
     query.out[0] =
-        Softmax<V>(query.first, ByPosition(a, query, scores), scores,
+        Softmax<V>(query.first, ByPosition(a, query, scores), a.softcap, scores,
                    [&](int64_t begin, const PageOf<V>& weights) {
                      for (int64_t i = 0; i < kPageTokens; i += V::kLanes) {
                        V::Store(scores + begin + i, weights[i / V::kLanes]);

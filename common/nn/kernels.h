@@ -162,6 +162,7 @@ struct LinearArgs {
 
   Activation activation = Activation::kNone;
   bool gated = false;       // out = activation(gate) * value
+  float softcap = 0;        // out = softcap * tanh(out / softcap); 0: out
   bool accumulate = false;  // out += instead of out =
 };
 
@@ -236,6 +237,7 @@ struct AttendArgs {
   int64_t head_dim = 0;  // a multiple of kHeadDimUnit
   int64_t prefix = 0;
   int64_t rows = 0;
+  float softcap = 0;  // scores are softcap * tanh(q k / softcap); 0: q k
   // Page p holds the slots from p * kPageTokens, its panels at these offsets
   // (in floats).
   const float* const* pages = nullptr;

@@ -170,6 +170,7 @@ void Finish(const LinearArgs& a, int64_t panel, float* tile, float* out_row) {
   const int64_t width = a.gated ? kGatedOutputs : kPanelOutputs;
   Activate<V>(a.activation, width, tile);
   if (a.gated) Scale<V>(width, tile + width, tile);
+  if (a.softcap > 0) Softcap<V>(a.softcap, width, tile);
   float* out = out_row + panel * width;
   const int64_t columns = a.out_columns - panel * width;
   if (columns < width) {

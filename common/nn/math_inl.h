@@ -66,6 +66,39 @@ typename V::Reg GeluTanh(typename V::Reg x) {
                               V::MulAdd(V::Set(0.044715f), cube, x)));
 }
 
+// Beyond it, tanh is 1.
+constexpr float kTanhEnd = 7.90531110763549805f;
+
+// Within 4 units in the last place. A NaN stays one. The
+// quotient of an odd and an even polynomial, as minimax fits have it.
+template <typename V>
+typename V::Reg Tanh(typename V::Reg x) {
+  using Reg = typename V::Reg;
+  x = V::Min(V::Set(kTanhEnd), V::Max(V::Set(-kTanhEnd), x));
+  const Reg square = V::Mul(x, x);
+  Reg p = V::Set(-2.76076847742355e-16f);
+  p = V::MulAdd(p, square, V::Set(2.00018790482477e-13f));
+  p = V::MulAdd(p, square, V::Set(-8.60467152213735e-11f));
+  p = V::MulAdd(p, square, V::Set(5.12229709037114e-08f));
+  p = V::MulAdd(p, square, V::Set(1.48572235717979e-05f));
+  p = V::MulAdd(p, square, V::Set(6.37261928875436e-04f));
+  p = V::MulAdd(p, square, V::Set(4.89352455891786e-03f));
+  Reg q = V::Set(1.19825839466702e-06f);
+  q = V::MulAdd(q, square, V::Set(1.18534705686654e-04f));
+  q = V::MulAdd(q, square, V::Set(2.26843463243900e-03f));
+  q = V::MulAdd(q, square, V::Set(4.89352518554385e-03f));
+  return V::Div(V::Mul(x, p), q);
+}
+
+// x -> cap * tanh(x / cap), in place. `size`: a multiple of V::kLanes.
+template <typename V>
+void Softcap(float cap, int64_t size, float* x) {
+  const typename V::Reg scale = V::Set(cap), inverse = V::Set(1.0f / cap);
+  for (int64_t i = 0; i < size; i += V::kLanes) {
+    V::Store(x + i, V::Mul(scale, Tanh<V>(V::Mul(inverse, V::Load(x + i)))));
+  }
+}
+
 // In place. `size`: a multiple of V::kLanes.
 template <typename V>
 void Activate(Activation activation, int64_t size, float* x) {

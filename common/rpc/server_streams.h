@@ -174,10 +174,12 @@ class ServerStreams<Wire>::Stream final
 
   // `caller`: not OK if it may not use the service.
   void Start(absl::StatusOr<Principal> caller) {
-    if (caller.ok()) caller_ = *std::move(caller);
     if (!caller.ok()) {
       Refuse(caller.status());
-    } else if (host_.draining_) {
+      return;
+    }
+    caller_ = *std::move(caller);
+    if (host_.draining_) {
       this->Close({grpc::StatusCode::UNAVAILABLE, "draining"});
     } else {
       this->StartReading();

@@ -111,7 +111,7 @@ struct Proposal {
   bool ring_unreadable = false;
 };
 
-inline constexpr size_t kMaxTenantBytes = 64;
+inline constexpr size_t kMaxTenantBytes = 128;
 
 // Whom a sequence is run for.
 struct TenantShare {

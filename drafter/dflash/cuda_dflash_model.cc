@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,7 @@ namespace {
 
 // Gives the rows of a sequence consecutive positions of the text.
 RowTree Positioned(RowTree tree, int64_t first) {
-  for (int64_t i = 0; i < tree.rows(); ++i) tree.positions.push_back(first + i);
+  std::iota(tree.positions.begin(), tree.positions.end(), first);
   return tree;
 }
 

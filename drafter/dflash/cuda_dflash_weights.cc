@@ -4,6 +4,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/model/cuda/cuda_weight_loader.h"
+#include "common/model/files/layer_features.h"
 #include "drafter/dflash/cuda_dflash_model.h"
 #include "drafter/dflash/dflash_weights.h"
 
@@ -70,6 +71,8 @@ absl::StatusOr<CudaDflash> LoadCudaDflash(
     const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device) {
   ASSIGN_OR_RETURN(const DflashConfig config, ReadDflashConfig(folder, target));
   RETURN_IF_ERROR(CheckCudaCovers(config.layers));
+  RETURN_IF_ERROR(
+      CheckFeatures(config.layers, /*has=*/{}, "a block drafter on a GPU"));
   ASSIGN_OR_RETURN(const WeightFiles files,
                    OpenDflash(folder, config, runtime.random_weights));
   ASSIGN_OR_RETURN(DraftVocabulary vocabulary,

@@ -52,6 +52,17 @@ void RefuseUnknown(JsonFields& fields) {
   }
 }
 
+// Where the file does not say whether rows of a block see later ones, those of
+// layers with a window do not.
+void ReadSight(JsonFields& fields, DflashConfig& config) {
+  const std::vector<bool> sliding = ReadHeadWindows(fields, config.layers);
+  const bool says_causal = fields.Has("is_causal") ||
+                           fields.Object("dflash_config").Has("causal_head");
+  for (size_t i = 0; i < sliding.size(); ++i) {
+    config.layers.layers[i].sees_back_only = sliding[i] && !says_causal;
+  }
+}
+
 void ReadLayers(JsonFields& fields, DflashConfig& config) {
   ReadLlamaFields(fields, config.layers);
   for (LayerShape& layer : config.layers.layers) {
@@ -63,7 +74,7 @@ void ReadLayers(JsonFields& fields, DflashConfig& config) {
   if (layer.activation != Activation::kSilu) {
     fields.Unimplemented("hidden_act but silu");
   }
-  CheckFullAttention(fields);
+  ReadSight(fields, config);
   if (config.layers.head_dim % nn::kHeadDimUnit != 0) {
     fields.Fail("head_dim",
                 absl::StrCat("is ", config.layers.head_dim,
@@ -129,6 +140,12 @@ void ReadBlock(const HeadTarget& target, JsonFields& fields,
                absl::StrCat("must be an integer of 2 .. ", kMaxBlockSize));
   }
   config.causal = block.Flag("causal_head", fields.Flag("is_causal", false));
+  for (const LayerShape& layer : config.layers.layers) {
+    if (layer.window == 0 || layer.window >= config.block_size) continue;
+    fields.Fail("sliding_window",
+                absl::StrCat("is ", layer.window, ", below the block's ",
+                             config.block_size));
+  }
   const int64_t vocab_size = target.config.vocab_size;
   const nlohmann::json& mask =
       block.json().value("mask_token_id", nlohmann::json());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ inline RowTree BlockRows(int64_t prefix, int64_t rows, bool causal) {
   for (int64_t row = 0; row < rows; ++row) {
     tree.parents.push_back(row == 0 ? kPrefixParent
                                     : static_cast<int32_t>(row - 1));
+    tree.positions.push_back(prefix + row);
     const int64_t seen = causal ? row + 1 : rows;
     for (int64_t i = 0; i < seen; ++i) {
       tree.ancestors.push_back(static_cast<int32_t>(i));
@@ -41,6 +43,8 @@ inline RowTree ContextRows(int64_t prefix, int64_t rows) {
   RowTree tree;
   tree.prefix = prefix;
   tree.parents.assign(rows, kPrefixParent);
+  tree.positions.resize(rows);
+  std::iota(tree.positions.begin(), tree.positions.end(), prefix);
   tree.ancestor_begin.assign(rows + 1, 0);
   return tree;
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/model/files/layer_windows.h"
 #include "common/model/files/llama_fields.h"
 
 namespace espalier::drafter {
@@ -54,11 +55,13 @@ void ReadEagle3(JsonFields& fields, const HeadTarget& target,
 void ReadLayer(JsonFields& fields, EagleConfig& config) {
   if (!fields.Has("transformer_layer_config")) {
     ReadLlamaFields(fields, config.layer);
+    ReadHeadWindows(fields, config.layer);
     config.layer.vocab_size = fields.Size("vocab_size");
     return;
   }
   JsonFields layer = fields.Object("transformer_layer_config");
   ReadLlamaFields(layer, config.layer);
+  ReadHeadWindows(layer, config.layer);
   config.layer.vocab_size = layer.Size("vocab_size");
   fields.Adopt(layer.status());
 }

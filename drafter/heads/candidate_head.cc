@@ -19,9 +19,11 @@ int64_t PanelsUpTo(absl::Span<const TokenId> tokens) {
 
 }  // namespace
 
-CandidateHead::CandidateHead(DraftVocabulary vocabulary, NativeLinear rows)
+CandidateHead::CandidateHead(DraftVocabulary vocabulary, NativeLinear rows,
+                             double logit_softcap)
     : vocabulary_(std::move(vocabulary)),
       rows_(std::move(rows)),
+      softcap_(static_cast<float>(logit_softcap)),
       noise_panels_(PanelsUpTo(vocabulary_.tokens())),
       all_ceilings_(noise_panels_ * nn::kPanelOutputs) {}
 
@@ -38,8 +40,9 @@ absl::StatusOr<std::vector<std::vector<Candidate>>> CandidateHead::Rank(
   RankedRows ranked({.top_k = static_cast<int32_t>(width)}, rows,
                     vocabulary_.size(), layers.kernels(), layers.threads(),
                     noise);
-  layers.Stream({.linear = rows_, .input = {x}, .rows = rows},
-                [&](const nn::ProductChunk& chunk) { ranked.Take(chunk); });
+  layers.Stream(
+      {.linear = rows_, .input = {x}, .rows = rows, .softcap = softcap_},
+      [&](const nn::ProductChunk& chunk) { ranked.Take(chunk); });
   DropOldCeilings(queries.size());
   for (int64_t row = 0; row < rows; ++row) {
     ASSIGN_OR_RETURN(const Ranking ranking, ranked.Rank(row));

@@ -22,8 +22,9 @@ namespace espalier::drafter {
 // stored. One thread.
 class CandidateHead {
  public:
-  // `rows`: hidden -> the draft vocabulary.
-  CandidateHead(DraftVocabulary vocabulary, NativeLinear rows);
+  // `rows`: hidden -> the draft vocabulary. logit_softcap: as of ModelConfig.
+  CandidateHead(DraftVocabulary vocabulary, NativeLinear rows,
+                double logit_softcap = 0);
 
   // A row of hidden states, and the token that it predicts.
   struct Query {
@@ -53,6 +54,7 @@ class CandidateHead {
 
   const DraftVocabulary vocabulary_;
   const NativeLinear rows_;
+  const float softcap_;
   // A cache: later rounds need the same positions. Most recently used first.
   std::list<Ceilings> ceilings_;
   const int64_t noise_panels_;       // of the target's vocabulary, as needed

@@ -18,7 +18,7 @@ LmModel::LmModel(Parts parts)
                      parts.config.hidden_size),
       config_(parts.config),
       candidates_(DraftVocabulary::Full(config_.vocab_size),
-                  parts.weights->head),
+                  parts.weights->head, config_.logit_softcap),
       decoder_({.config = config_,
                 .weights = std::move(parts.weights),
                 .kernels = parts.runtime.kernels,

@@ -285,13 +285,21 @@ constexpr std::array kGroupProbes = {
     std::pair{Probe::kGroupMultiply16, 16},
     std::pair{Probe::kGroupMultiply32, 32},
     std::pair{Probe::kGroupMultiply64, 64},
+    std::pair{Probe::kGroupMultiply80, 80},
+    std::pair{Probe::kGroupMultiply128, 128},
+    std::pair{Probe::kGroupMultiply144, 144},
+    std::pair{Probe::kGroupMultiply256, 256},
     std::pair{Probe::kGroupMultiplyHeld16, 16},
     std::pair{Probe::kGroupMultiplyHeld32, 32},
-    std::pair{Probe::kGroupMultiplyHeld64, 64}};
+    std::pair{Probe::kGroupMultiplyHeld64, 64},
+    std::pair{Probe::kGroupMultiplyHeld80, 80},
+    std::pair{Probe::kGroupMultiplyHeld128, 128},
+    std::pair{Probe::kGroupMultiplyHeld144, 144},
+    std::pair{Probe::kGroupMultiplyHeld256, 256}};
 
 TEST_P(DeviceProbesTest, GroupProductsOfWholeNumbersAreExact) {
   Random random(7);
-  std::vector<uint16_t> a(64 * kTileColumns), b(64 * kTileColumns);
+  std::vector<uint16_t> a(64 * kTileColumns), b(256 * kTileColumns);
   for (uint16_t& x : a)
     x = FloatToBf16(static_cast<float>(random.Below(41) - 20));
   for (uint16_t& x : b)
@@ -314,14 +322,14 @@ TEST_P(DeviceProbesTest, GroupProductsOfWholeNumbersAreExact) {
 TEST_P(DeviceProbesTest, AllWidthsOfGroupProductsGiveTheSameBits) {
   Random random(8);
   const std::vector<uint16_t> a = random.Bf16s(64 * kTileColumns);
-  const std::vector<uint16_t> b = random.Bf16s(64 * kTileColumns);
+  const std::vector<uint16_t> b = random.Bf16s(256 * kTileColumns);
   const auto widest =
-      Run<float>(Probe::kGroupMultiply64, TilesOf(a, b, 64), 64 * 64);
+      Run<float>(Probe::kGroupMultiply256, TilesOf(a, b, 256), 64 * 256);
   for (const auto& [probe, rows] : kGroupProbes) {
     const auto got = Run<float>(probe, TilesOf(a, b, rows), 64 * rows);
     for (int i = 0; i < 64; ++i) {
       for (int j = 0; j < rows; ++j) {
-        ASSERT_EQ(got[i * rows + j], widest[i * 64 + j]) << rows;
+        ASSERT_EQ(got[i * rows + j], widest[i * 256 + j]) << rows;
       }
     }
   }

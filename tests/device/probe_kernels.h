@@ -3,8 +3,8 @@
 #ifndef ESPALIER_TESTS_DEVICE_PROBE_KERNELS_H_
 #define ESPALIER_TESTS_DEVICE_PROBE_KERNELS_H_
 
+#include "common/cuda/group_multiply.h"
 #include "common/cuda/layout.h"
-#include "common/cuda/tensor_core.h"
 #include "tests/device/probes.h"
 
 namespace espalier::cuda {

@@ -51,12 +51,28 @@ void LaunchProbe(const Launcher& launcher, Probe probe, const ProbeArgs& args) {
       return LaunchGroupMultiply<32, false>(launcher, args);
     case Probe::kGroupMultiply64:
       return LaunchGroupMultiply<64, false>(launcher, args);
+    case Probe::kGroupMultiply80:
+      return LaunchGroupMultiply<80, false>(launcher, args);
+    case Probe::kGroupMultiply128:
+      return LaunchGroupMultiply<128, false>(launcher, args);
+    case Probe::kGroupMultiply144:
+      return LaunchGroupMultiply<144, false>(launcher, args);
+    case Probe::kGroupMultiply256:
+      return LaunchGroupMultiply<256, false>(launcher, args);
     case Probe::kGroupMultiplyHeld16:
       return LaunchGroupMultiply<16, true>(launcher, args);
     case Probe::kGroupMultiplyHeld32:
       return LaunchGroupMultiply<32, true>(launcher, args);
     case Probe::kGroupMultiplyHeld64:
       return LaunchGroupMultiply<64, true>(launcher, args);
+    case Probe::kGroupMultiplyHeld80:
+      return LaunchGroupMultiply<80, true>(launcher, args);
+    case Probe::kGroupMultiplyHeld128:
+      return LaunchGroupMultiply<128, true>(launcher, args);
+    case Probe::kGroupMultiplyHeld144:
+      return LaunchGroupMultiply<144, true>(launcher, args);
+    case Probe::kGroupMultiplyHeld256:
+      return LaunchGroupMultiply<256, true>(launcher, args);
     case Probe::kPhases:
       return launcher.Run<&PhaseProbe>({.kernel = "PhaseProbe",
                                         .threads = kProbeThreads,

@@ -323,6 +323,17 @@ TEST(CudaDrafterOptionsTest, NameWhatTheKernelsDoNotCover) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("heads of 64, 128 or 256"));
+  testing::TinyDflash windowed =
+      testing::MakeTinyDflash(kTinyVocab, testing::kWideDflash);
+  windowed.config.merge_patch(
+      {{"use_sliding_window", true}, {"sliding_window", 20}});
+  windowed.config["layer_types"] = std::vector<std::string>(
+      windowed.config["num_hidden_layers"], "sliding_attention");
+  testing::WriteTinyDflash(windowed, Folder() + "/windowed_block");
+  EXPECT_THAT(std::string(ErrorOf("dflash", {{"model", "windowed_block"},
+                                             {"device", "emulated"}})
+                              .message()),
+              HasSubstr("a block drafter on a GPU has no sliding windows"));
 }
 
 }  // namespace

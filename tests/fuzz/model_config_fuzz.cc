@@ -45,6 +45,12 @@ std::vector<std::string> Seeds() {
               "num_attention_heads": 4, "head_dim": 16, "vocab_size": 300,
               "use_sliding_window": true, "sliding_window": 8,
               "max_window_layers": 1, "max_position_embeddings": 64})",
+          R"({"architectures": ["Gemma2ForCausalLM"], "hidden_size": 64,
+              "intermediate_size": 128, "num_hidden_layers": 3,
+              "num_attention_heads": 4, "num_key_value_heads": 2,
+              "head_dim": 32, "vocab_size": 300, "sliding_window": 512,
+              "query_pre_attn_scalar": 144, "attn_logit_softcapping": 50.0,
+              "final_logit_softcapping": null})",
           R"({"architectures": ["Gemma3ForCausalLM"], "hidden_size": 64,
               "intermediate_size": 128, "num_hidden_layers": 7,
               "num_attention_heads": 4, "num_key_value_heads": 1,
@@ -68,6 +74,7 @@ bool Try(std::string_view bytes) {
     ESPALIER_CHECK(layer.rotary < std::ssize(config->rotary));
     ESPALIER_CHECK(layer.experts.per_row <= layer.experts.count);
     ESPALIER_CHECK(layer.window >= 0);
+    ESPALIER_CHECK(layer.score_softcap >= 0);
   }
   (void)FeaturesOf(*config);
   if (config->kind != DecoderKind::kLlama) return true;

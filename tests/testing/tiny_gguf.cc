@@ -14,13 +14,17 @@ namespace {
 
 constexpr uint32_t kF32 = 0, kBf16 = 30;
 
+bool IsGemma(const std::string& architecture) {
+  return architecture == "gemma2" || architecture == "gemma3";
+}
+
 std::string GgufName(const std::string& architecture, const std::string& name) {
   const std::map<std::string, std::string> tops = {
       {"model.embed_tokens.weight", "token_embd.weight"},
       {"model.norm.weight", "output_norm.weight"},
       {"lm_head.weight", "output.weight"}};
   if (auto top = tops.find(name); top != tops.end()) return top->second;
-  if (architecture == "gemma3") {
+  if (IsGemma(architecture)) {
     const std::string norm = absl::StrReplaceAll(
         name, {{"model.layers.", "blk."},
                {"post_attention_layernorm", "post_attention_norm"},
@@ -99,8 +103,17 @@ void AddMetadataOf(const std::string& architecture, const TinyTensors& tensors,
   }
   const auto& up = tensors.at("model.layers.0.mlp.up_proj.weight");
   number("feed_forward_length", static_cast<uint32_t>(up.shape[0]));
-  if (architecture != "gemma3") return;
+  if (!IsGemma(architecture)) return;
   number("attention.sliding_window", kTinyWindow);
+  if (architecture == "gemma2") {
+    for (const auto& [key, cap] :
+         {std::pair("attn_logit_softcapping", kTinyScoreSoftcap),
+          std::pair("final_logit_softcapping", kTinyLogitSoftcap)}) {
+      pairs.push_back(Pair(absl::StrCat("gemma2.", key), kFloat32,
+                           Raw(static_cast<float>(cap))));
+    }
+    return;
+  }
   number("attention.sliding_window_pattern", 2);
   pairs.push_back(Pair("gemma3.rope.scaling.type", kString, Str("linear")));
   pairs.push_back(Pair("gemma3.rope.scaling.factor", kFloat32, Raw(8.0f)));
@@ -182,13 +195,15 @@ GgufBytes TinyGguf(const std::string& architecture,
                             kFloat32, Raw(1e-5f)));
   file.pairs.push_back(
       Pair(architecture + ".rope.freq_base", kFloat32,
-           Raw(architecture == "llama" || architecture == "qwen2" ? 10000.0f
-                                                                  : 1e6f)));
+           Raw(architecture == "llama" || architecture == "qwen2" ||
+                       architecture == "gemma2"
+                   ? 10000.0f
+                   : 1e6f)));
   for (const std::string& pair : TinyTokenizerPairs("gpt-2")) {
     file.pairs.push_back(pair);
   }
   // llama.cpp adds the one that Gemma's folders leave out.
-  const float offset = architecture == "gemma3" ? 1 : 0;
+  const float offset = IsGemma(architecture) ? 1 : 0;
   for (const auto& [name, tensor] : Stacked(tensors)) {
     const bool is_q = absl::StrContains(name, "q_proj");
     const bool rotates =

@@ -9,8 +9,9 @@
 namespace espalier::testing {
 
 // Returns the tiny model that a function of tiny_model.h wrote, in the way of
-// llama.cpp: `architecture` llama, qwen2, qwen3, qwen3moe or gemma3; matrices
-// bf16, those of experts as one tensor, vectors float32; and its tokenizer.
+// llama.cpp: `architecture` llama, qwen2, qwen3, qwen3moe, gemma2 or gemma3;
+// matrices bf16, those of experts as one tensor, vectors float32; and its
+// tokenizer.
 GgufBytes TinyGguf(const std::string& architecture, const TinyTensors& tensors);
 
 // Returns the metadata of a tokenizer of bytes with the ChatML marks.

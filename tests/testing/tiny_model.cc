@@ -342,16 +342,16 @@ TinyTensors WriteWideQwen2(const std::string& folder, uint64_t seed) {
 
 namespace {
 
-// Norms are stored less one, and have Gemma's names.
-TinyTensors WriteGemma3(const std::string& folder, const Shape& shape,
-                        uint64_t seed) {
+// Draws what all Gemmas have: norms are stored less one, and have names of
+// their own.
+TinyTensors DrawGemma(const Shape& shape, bool head_norms, uint64_t seed) {
   WeightSource source(seed);
   TinyTensors tensors;
   // It is multiplied by 7 or 8, and is the head as well.
   tensors["model.embed_tokens.weight"] =
       source.Draw({kTinyVocab, shape.hidden}, 0.05f);
   DrawLlamaLayers(shape, source, tensors);
-  DrawHeadNorms(shape, source, tensors);
+  if (head_norms) DrawHeadNorms(shape, source, tensors);
   for (int64_t i = 0; i < kLayers; ++i) {
     const std::string layer = absl::StrCat("model.layers.", i, ".");
     for (const char* norm :
@@ -365,17 +365,28 @@ TinyTensors WriteGemma3(const std::string& folder, const Shape& shape,
     if (tensor.shape.size() != 1) continue;
     for (float& value : tensor.values) value = RoundToBf16(value - 1);
   }
+  return tensors;
+}
+
+Json GemmaConfig(const Shape& shape) {
   Json config = LlamaConfig(shape);
+  config.update({{"hidden_activation", "gelu_pytorch_tanh"},
+                 {"query_pre_attn_scalar", shape.head_dim},
+                 {"sliding_window", kTinyWindow},
+                 {"tie_word_embeddings", true}});
+  return config;
+}
+
+TinyTensors WriteGemma3(const std::string& folder, const Shape& shape,
+                        uint64_t seed) {
+  const TinyTensors tensors = DrawGemma(shape, /*head_norms=*/true, seed);
+  Json config = GemmaConfig(shape);
   config.update({{"architectures", {"Gemma3ForCausalLM"}},
                  {"model_type", "gemma3_text"},
-                 {"hidden_activation", "gelu_pytorch_tanh"},
-                 {"query_pre_attn_scalar", shape.head_dim},
                  {"rope_theta", 1e6},
                  {"rope_local_base_freq", 1e4},
                  {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}},
-                 {"sliding_window", kTinyWindow},
-                 {"sliding_window_pattern", 2},
-                 {"tie_word_embeddings", true}});
+                 {"sliding_window_pattern", 2}});
   WriteFolder(folder, config, tensors);
   return tensors;
 }
@@ -384,6 +395,17 @@ TinyTensors WriteGemma3(const std::string& folder, const Shape& shape,
 
 TinyTensors WriteTinyGemma3(const std::string& folder, uint64_t seed) {
   return WriteGemma3(folder, kTinyQwen3, seed);
+}
+TinyTensors WriteTinyGemma2(const std::string& folder, uint64_t seed) {
+  const TinyTensors tensors =
+      DrawGemma(kTinyQwen3, /*head_norms=*/false, seed + 1);
+  Json config = GemmaConfig(kTinyQwen3);
+  config.update({{"architectures", {"Gemma2ForCausalLM"}},
+                 {"model_type", "gemma2"},
+                 {"attn_logit_softcapping", kTinyScoreSoftcap},
+                 {"final_logit_softcapping", kTinyLogitSoftcap}});
+  WriteFolder(folder, config, tensors);
+  return tensors;
 }
 TinyTensors WriteWideGemma3(const std::string& folder, uint64_t seed) {
   return WriteGemma3(folder, kWideGemma3, seed);

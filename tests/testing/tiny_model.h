@@ -40,6 +40,10 @@ TinyTensors WriteTinyQwen3Moe(const std::string& folder, uint64_t seed = 1);
 // its own, the second one sees the whole text.
 inline constexpr int64_t kTinyWindow = 12;
 TinyTensors WriteTinyGemma3(const std::string& folder, uint64_t seed = 1);
+// Gemma 3 without norms of heads and with one table, whose scores and logits
+// are capped where many of them are.
+inline constexpr double kTinyScoreSoftcap = 4, kTinyLogitSoftcap = 2;
+TinyTensors WriteTinyGemma2(const std::string& folder, uint64_t seed = 1);
 // A Llama, all of whose layers have that window.
 TinyTensors WriteTinyMistral(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed = 1);

@@ -14,6 +14,8 @@ struct Variances {
   double own;
 };
 constexpr Variances kAtStart = {.speed = 0.5, .slope = 0.3, .own = 0.1};
+constexpr Variances kSteadyAtStart = {
+    .speed = 0.01, .slope = 0.002, .own = 0.001};
 // Added with every pass, as the machine changes.
 constexpr Variances kAging = {.speed = 1e-4, .slope = 5e-6, .own = 1e-6};
 // Added after a correction, times the square of its unexpected part. Most
@@ -52,11 +54,13 @@ struct Level {
 
 }  // namespace
 
-CostTable::CostTable(PassCosts points) : points_(std::move(points)) {
+CostTable::CostTable(PassCosts points, bool is_steady)
+    : points_(std::move(points)) {
+  const Variances& at_start = is_steady ? kSteadyAtStart : kAtStart;
   for (const PassCost& a : points_) {
     log_times_.push_back(LogSeconds(a.time));
     for (const PassCost& b : points_) {
-      covariance_.push_back(Covariance(kAtStart, a, b));
+      covariance_.push_back(Covariance(at_start, a, b));
     }
   }
   Publish();

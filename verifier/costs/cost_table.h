@@ -24,8 +24,9 @@ class CostTable {
  public:
   // Without points: has no estimates and learns none.
   CostTable() = default;
-  // The rows of `points` ascend from 1 or more.
-  explicit CostTable(PassCosts points);
+  // The rows of `points` ascend from 1 or more. is_steady: they were measured
+  // on a device that does nothing else, where equal passes take equal time.
+  explicit CostTable(PassCosts points, bool is_steady = false);
 
   // Estimates never fall with more rows: where the raw ones would, they are
   // averaged, weighted by certainty.

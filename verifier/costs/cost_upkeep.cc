@@ -8,6 +8,8 @@ namespace {
 constexpr double kDoubtful = 0.12;  // see CostTable::Doubt
 // Share of sessions' time for measuring passes that they wait for.
 constexpr double kShare = 1.0 / 16;
+// That share on a device where passes take what they took.
+constexpr double kSteadyShare = 1.0 / 128;
 // The share of sessions' time while a table that was doubtful from the start is
 // corrected.
 constexpr double kCorrectingShare = 1.0 / 4;
@@ -56,8 +58,9 @@ void CostUpkeep::Observe(int64_t rows, absl::Duration time) {
     is_corrected_ = true;
   }
   table_.Observe(rows, time);
+  const double usual = is_steady_ ? kSteadyShare : kShare;
   const absl::Duration share =
-      (is_corrected_ ? kCorrectingShare : kShare) * time;
+      (is_corrected_ ? kCorrectingShare : usual) * time;
   credit_ = std::min(credit_ + share, share);
 }
 

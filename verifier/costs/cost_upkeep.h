@@ -11,21 +11,30 @@
 
 namespace espalier::verifier {
 
+// How far a table is to be believed when it begins.
+enum class TableTrust {
+  kDoubtful,  // the machine did other things meanwhile (MeasuredCosts)
+  kUsual,
+  kSteady,  // of a GPU, which does nothing else
+};
+
 // Keeps a table of pass costs accurate where sessions do not. Sessions run only
 // the row counts that seem to pay, so a row count whose estimate is too high
 // would never be corrected. Therefore measuring passes run while no session is
 // active and, for a small share of the time, before a pass of sessions, when
 // the machine is as busy as it is for these. None run where the table is
-// certain. If the table was doubtful from the start, and a pass disagrees with
-// it, more of the time is spent until it is certain. Single-threaded.
+// certain, as one of a GPU is from the start. If the table was doubtful from
+// the start, and a pass disagrees with it, more of the time is spent until it
+// is certain. Single-threaded.
 class CostUpkeep {
  public:
-  // max_rows: of a measuring pass. is_doubtful: `points` were measured while
-  // the machine did other things (MeasuredCosts).
-  CostUpkeep(PassCosts points, int64_t max_rows, bool is_doubtful = false)
-      : table_(std::move(points)),
+  // max_rows: of a measuring pass.
+  CostUpkeep(PassCosts points, int64_t max_rows,
+             TableTrust trust = TableTrust::kUsual)
+      : table_(std::move(points), trust == TableTrust::kSteady),
         max_rows_(max_rows),
-        is_doubtful_(is_doubtful) {}
+        is_steady_(trust == TableTrust::kSteady),
+        is_doubtful_(trust == TableTrust::kDoubtful) {}
 
   const PassCosts& points() const { return table_.points(); }
 
@@ -50,6 +59,7 @@ class CostUpkeep {
 
   CostTable table_;
   int64_t max_rows_;
+  bool is_steady_;
   bool is_doubtful_;           // and no pass has disagreed yet
   bool is_corrected_ = false;  // until the table is certain
   absl::Duration credit_;  // of sessions' time for measuring; may be negative

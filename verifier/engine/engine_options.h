@@ -12,6 +12,7 @@
 #include "common/spec/messages.h"
 #include "common/spec/pass_cost.h"
 #include "common/spec/types.h"
+#include "verifier/costs/cost_upkeep.h"
 #include "verifier/costs/tree_routing.h"
 #include "verifier/engine/rule_selection.h"
 #include "verifier/engine/tree_masker.h"
@@ -33,7 +34,7 @@ struct EngineOptions {
   // dead.
   absl::Duration session_ttl = absl::Minutes(10);
   PassCosts pass_costs;  // as measured; empty: unknown, none are kept
-  bool pass_costs_are_doubtful = false;          // see MeasuredCosts
+  TableTrust pass_costs_trust = TableTrust::kUsual;
   std::vector<ExpertsRead> unlike_experts = {};  // see MeasuredCosts
   // Whether sessions take K/V of equal prefixes from each other, and from
   // earlier ones. Does not change the text.

@@ -96,7 +96,7 @@ void Warpgroup::Run(const Product& product) {
   for (const Product::Registers& registers : product.threads) {
     if (registers.sums == nullptr) Block::Fail("wgmma: a thread is missing");
   }
-  float a[64][16], b[64][16];
+  float a[64][16], b[256][16];
   if (product.threads[0].a != nullptr) {
     ReadRegisters(product, a);
   } else {

@@ -141,13 +141,14 @@ struct TreeRow {
     if (!HasQuery()) return;
     const int heads = args.kv_heads * args.group;
     const int column = (head * args.group + threadIdx.x % 32 / 4) * kDim;
+    const float inverse = 1 / merged.sum;
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
       const uint64_t at = ActivationPlace(
           args.out_block, heads * kDim, sequence.first_row + row,
           column + 8 * n + 2 * (threadIdx.x % 4));
-      *reinterpret_cast<uint32_t*>(args.out + at) = PackBf16(
-          merged.out[n][0] / merged.sum, merged.out[n][1] / merged.sum);
+      *reinterpret_cast<uint32_t*>(args.out + at) =
+          PackBf16(merged.out[n][0] * inverse, merged.out[n][1] * inverse);
     }
   }
 };
@@ -236,12 +237,12 @@ __global__ void __launch_bounds__(kTreeThreads)
   int* const slots = all_slots + warp * kPagePositions;
   const TreeRow<kDim> row(args, sequence, index, head);
   row.FindSlots(first, first, slots);
-  WaitForPrevious();
   const bf16_t* const at[2] = {
       row.HasQuery() ? QueryOf<kDim>(args, sequence, head, row.query) : nullptr,
       nullptr};
   Queries<kDim> queries;
   queries.Load(at);
+  WaitForPrevious();
   MergedChunks<kDim> merged;
   TreeSoftmax<kDim> softmax;
   LoadChunks<kWindow>(row, first, merged, softmax);

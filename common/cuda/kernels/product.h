@@ -1,10 +1,10 @@
 #ifndef ESPALIER_COMMON_CUDA_KERNELS_PRODUCT_H_
 #define ESPALIER_COMMON_CUDA_KERNELS_PRODUCT_H_
 
+#include "common/cuda/group_multiply.h"
 #include "common/cuda/kernel_args.h"
 #include "common/cuda/layout.h"
 #include "common/cuda/product_shape.h"
-#include "common/cuda/tensor_core.h"
 
 namespace espalier::cuda {
 namespace {
@@ -108,19 +108,6 @@ DEVICE void BringTiles(const ProductArgs& args, const ProductPart& part,
   }
 }
 
-template <int kCount>
-struct Width {
-  static constexpr int kRows = kCount;
-};
-// act(row, width): the rows of each instruction, 64 of them, at last 16 or 32.
-template <int kRows, typename Act>
-DEVICE void ForInstructions(Act act) {
-  constexpr int kWhole = kRows / 64 * 64, kRest = kRows % 64;
-#pragma unroll
-  for (int row = 0; row < kWhole; row += 64) act(row, Width<64>{});
-  if constexpr (kRest > 0) act(kWhole, Width<kRest>{});
-}
-
 // Multiplies a warpgroup's strip by the rows, over all tiles of the part.
 template <int kRows, typename Ring>
 DEVICE void MultiplyTiles(const ProductPart& part, const Ring& ring,
@@ -136,11 +123,8 @@ DEVICE void MultiplyTiles(const ProductPart& part, const Ring& ring,
     GroupFence();
 #pragma unroll
     for (int k = 0; k < kTileColumns / 16; ++k) {
-      ForInstructions<kRows>([&](int row, auto width) {
-        GroupMultiply<width.kRows>(
-            sums + row / 2, TileDescriptor(strip + k * 32),
-            TileDescriptor(rows + row * kTileRowBytes + k * 32));
-      });
+      GroupMultiply<kRows>(sums, TileDescriptor(strip + k * 32),
+                           TileDescriptor(rows + k * 32));
     }
     GroupCommit();
     // The tile before has been read by now; this one goes on.
@@ -159,7 +143,7 @@ DEVICE bf16_t Gated(Gate gate, float x, float value) {
   constexpr float kLog2E = 1.44269504f, kTwoRoots = 1.59576912f;  // of 2 / pi
   const float at =
       gate == Gate::kSilu ? x : kTwoRoots * (x + 0.044715f * x * x * x);
-  const float sigmoid = 1 / (1 + Exp2(-kLog2E * at));
+  const float sigmoid = Reciprocal(1 + Exp2(-kLog2E * at));
   return static_cast<bf16_t>(PackBf16(x * sigmoid * value, 0) & 0xffff);
 }
 

@@ -12,9 +12,11 @@ namespace {
 // way at once, and the block needs no room beside the product's before it.
 using Quad = Vector<float, 4>;
 
-inline constexpr int kMaxNormThreads = 1024;
-// A thread has 1, 2, 4 or 8 quads.
-static_assert(kMaxNormColumns == 8 * 4 * kMaxNormThreads);
+// Sixteen warps of two quads, four warps on each partition of a multiprocessor,
+// fit there beside a product of three groups and 80 rows.
+inline constexpr int kMaxNormThreads = 512;
+// A thread has 1, 2, 4, 8 or 16 quads.
+static_assert(kMaxNormColumns == 16 * 4 * kMaxNormThreads);
 
 ESPALIER_HOST_DEVICE constexpr int NormThreads(int columns) {
   const int warps = (columns + 127) / 128;

@@ -30,6 +30,8 @@ void WithQuads(int columns, Act act) {
       return act(std::integral_constant<int, 4>());
     case 8:
       return act(std::integral_constant<int, 8>());
+    case 16:
+      return act(std::integral_constant<int, 16>());
     default:
       std::abort();  // more than kMaxNormColumns
   }

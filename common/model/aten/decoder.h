@@ -36,8 +36,8 @@ struct Pass {
 
   // Writes the K/V of one layer to the caches and attends. q: [rows, heads,
   // head_dim], scaled; k, v: [rows, kv_heads, head_dim] -> [rows, heads *
-  // head_dim]. `window`: of the layer.
-  at::Tensor Attend(int64_t layer, int64_t window, const at::Tensor& q,
+  // head_dim].
+  at::Tensor Attend(int64_t layer, const LayerShape& shape, const at::Tensor& q,
                     const at::Tensor& k, const at::Tensor& v) const;
 
   // Gives the hidden states at one point to the sequences that want them.

@@ -66,7 +66,7 @@ class Gpt2Decoder final : public Decoder {
     const at::Tensor qkv = layer.qkv(Normed(x, layer.attention_norm))
                                .view({x.size(0), 3 * heads, config_.head_dim});
     return layer.attention_out(pass.Attend(
-        index, /*window=*/0,
+        index, config_.layers[index],
         qkv.narrow(/*dim=*/1, 0, heads) / std::sqrt(config_.head_dim),
         qkv.narrow(/*dim=*/1, heads, heads),
         qkv.narrow(/*dim=*/1, 2 * heads, heads)));

@@ -57,7 +57,9 @@ class LlamaDecoder final : public Decoder {
   }
 
   at::Tensor Logits(const at::Tensor& hidden) const override {
-    return weights_.head(hidden);
+    const at::Tensor logits = weights_.head(hidden);
+    const double cap = config_.logit_softcap;
+    return cap > 0 ? at::tanh(logits / cap) * cap : logits;
   }
 
  private:
@@ -95,7 +97,7 @@ class LlamaDecoder final : public Decoder {
                               ? shape.query_scalar
                               : static_cast<double>(config_.head_dim);
     const at::Tensor attended =
-        pass.Attend(index, shape.window, q / std::sqrt(scalar), k,
+        pass.Attend(index, shape, q / std::sqrt(scalar), k,
                     qkv.narrow(/*dim=*/1, heads + kv_heads, kv_heads));
     return Normed(layer.attention_out(attended), layer.attention_out_norm);
   }

@@ -55,7 +55,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
        LayerFeature::kSeveralRotaryTables, LayerFeature::kUnrotatedLayers,
        LayerFeature::kNormsAfter, LayerFeature::kNoNormsBefore,
        LayerFeature::kNormOfAllHeads, LayerFeature::kQueryScalar,
-       LayerFeature::kEmbeddingScale, LayerFeature::kUnlikeLayers},
+       LayerFeature::kEmbeddingScale, LayerFeature::kScoreSoftcap,
+       LayerFeature::kLogitSoftcap, LayerFeature::kUnlikeLayers},
       "the aten backend"));
   const ComputeDType compute_dtype =
       options.compute_dtype.value_or(ComputeDType::kFloat32);

@@ -73,7 +73,7 @@ at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation) {
 
 at::Tensor AttendByRows(const at::Tensor& q, const at::Tensor& k,
                         const at::Tensor& v, const RowTree& tree,
-                        int64_t window) {
+                        const Sight& sight) {
   const int64_t rows = q.size(0), heads = q.size(1), head_dim = q.size(2);
   const int64_t group = heads / k.size(0);  // query heads per K/V head
   const at::Tensor queries = q.contiguous();
@@ -89,13 +89,15 @@ at::Tensor AttendByRows(const at::Tensor& q, const at::Tensor& k,
     std::vector<float> scores;
     for (int64_t task = begin; task < end; ++task) {
       const int64_t row = task / heads, head = task % heads;
-      const RowAttention attention = {.q = q_data + task * head_dim,
-                                      .k = k_data + head / group * k.stride(0),
-                                      .v = v_data + head / group * v.stride(0),
-                                      .head_dim = head_dim,
-                                      .prefix = tree.prefix,
-                                      .first = FirstSeen(tree, row, window),
-                                      .ancestors = tree.AncestorsOf(row)};
+      const RowAttention attention = {
+          .q = q_data + task * head_dim,
+          .k = k_data + head / group * k.stride(0),
+          .v = v_data + head / group * v.stride(0),
+          .head_dim = head_dim,
+          .prefix = tree.prefix,
+          .first = FirstSeen(tree, row, sight.window),
+          .softcap = static_cast<float>(sight.softcap),
+          .ancestors = tree.AncestorsOf(row)};
       attention.Run(scores, out_data + task * head_dim);
     }
   });
@@ -104,7 +106,7 @@ at::Tensor AttendByRows(const at::Tensor& q, const at::Tensor& k,
 
 at::Tensor AttendDense(const at::Tensor& q, const at::Tensor& k,
                        const at::Tensor& v, const RowTree& tree,
-                       const at::Tensor& bias) {
+                       const at::Tensor& bias, double softcap) {
   const int64_t rows = q.size(0), heads = q.size(1), head_dim = q.size(2);
   const int64_t kv_heads = k.size(0), group = heads / kv_heads;
   const int64_t keys_size = tree.prefix + rows;
@@ -118,6 +120,7 @@ at::Tensor AttendDense(const at::Tensor& q, const at::Tensor& k,
   at::Tensor scores = at::bmm(queries, keys.transpose(1, 2))
                           .to(at::kFloat)
                           .view({kv_heads, group, rows, keys_size});
+  if (softcap > 0) scores.div_(softcap).tanh_().mul_(softcap);
   scores.add_(bias);
   const at::Tensor weights = scores.softmax(/*dim=*/-1)
                                  .view({kv_heads, group * rows, keys_size})

@@ -39,15 +39,19 @@ at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation);
 // `k` and `v`. q: [rows, heads, head_dim], scaled; k, v: [kv_heads, capacity,
 // head_dim] -> [rows, heads * head_dim].
 //
-// By rows: float32, exact in the sense of RowAttention. `window`: as of
+// By rows: float32, exact in the sense of RowAttention. `sight`: as of
 // LayerShape.
+struct Sight {
+  int64_t window = 0;
+  double softcap = 0;
+};
 at::Tensor AttendByRows(const at::Tensor& q, const at::Tensor& k,
                         const at::Tensor& v, const RowTree& tree,
-                        int64_t window = 0);
+                        const Sight& sight = {});
 // Dense: any dtype of k and v. `bias`: see TreeBias.
 at::Tensor AttendDense(const at::Tensor& q, const at::Tensor& k,
                        const at::Tensor& v, const RowTree& tree,
-                       const at::Tensor& bias);
+                       const at::Tensor& bias, double softcap = 0);
 
 // [rows, prefix + rows] float32: 0 at the positions and rows that a row sees,
 // -infinity elsewhere.

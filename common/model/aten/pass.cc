@@ -5,8 +5,9 @@
 
 namespace espalier {
 
-at::Tensor Pass::Attend(int64_t layer, int64_t window, const at::Tensor& q,
-                        const at::Tensor& k, const at::Tensor& v) const {
+at::Tensor Pass::Attend(int64_t layer, const LayerShape& shape,
+                        const at::Tensor& q, const at::Tensor& k,
+                        const at::Tensor& v) const {
   std::vector<at::Tensor> parts;
   for (const PassSequence& part : sequences) {
     auto rows = [&part](const at::Tensor& x) {
@@ -15,11 +16,12 @@ at::Tensor Pass::Attend(int64_t layer, int64_t window, const at::Tensor& q,
     part.cache->WriteRows(layer, rows(k), rows(v));
     const at::Tensor& keys = part.cache->k(layer);
     const at::Tensor& values = part.cache->v(layer);
-    parts.push_back(
-        part.biases.empty()
-            ? ops::AttendByRows(rows(q), keys, values, part.tree, window)
-            : ops::AttendDense(rows(q), keys, values, part.tree,
-                               part.biases.at(window)));
+    parts.push_back(part.biases.empty()
+                        ? ops::AttendByRows(rows(q), keys, values, part.tree,
+                                            {shape.window, shape.score_softcap})
+                        : ops::AttendDense(rows(q), keys, values, part.tree,
+                                           part.biases.at(shape.window),
+                                           shape.score_softcap));
   }
   return parts.size() == 1 ? parts[0] : at::cat(parts);
 }

@@ -40,6 +40,9 @@ void RowAttention::Run(std::vector<float>& scores, float* out) const {
   for (size_t key = begin; key < keys; ++key) {
     scores.push_back(Dot(q, k + slot(key) * head_dim, head_dim));
   }
+  if (softcap > 0) {
+    for (float& score : scores) score = softcap * std::tanh(score / softcap);
+  }
   const float max = *std::max_element(scores.begin(), scores.end());
   float sum = 0;
   std::fill(out, out + head_dim, 0.0f);

@@ -16,7 +16,8 @@ struct RowAttention {
   const float* v = nullptr;  // [prefix + rows, head_dim]
   int64_t head_dim = 0;
   int64_t prefix = 0;
-  int64_t first = 0;                    // position that the row sees
+  int64_t first = 0;  // position that the row sees
+  float softcap = 0;  // scores s become c tanh(s / c); 0: they stay
   absl::Span<const int32_t> ancestors;  // rows, ascending, itself last
 
   // Writes out[head_dim]. Keys are taken one after another by position and

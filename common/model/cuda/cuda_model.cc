@@ -359,7 +359,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       .compute_dtype = NameOf(compute_dtype),
       .kv_cache_type = nn::NameOf(kv_type),
       .backend = "cuda",
-      .fingerprint = ModelFingerprint(config, files, compute_dtype, kv_type)};
+      .fingerprint = ModelFingerprint(config, files, compute_dtype, kv_type,
+                                      cuda::kKernelBits)};
   if (options.feature_ring != nullptr) {
     info.feature_ring = options.feature_ring->info();
   }

@@ -43,6 +43,11 @@ bool Needs(LayerFeature feature, const ModelConfig& config) {
           [](const LayerShape& layer) { return layer.query_scalar > 0; });
     case LayerFeature::kEmbeddingScale:
       return config.embedding_scale != 1;
+    case LayerFeature::kScoreSoftcap:
+      return any(
+          [](const LayerShape& layer) { return layer.score_softcap > 0; });
+    case LayerFeature::kLogitSoftcap:
+      return config.logit_softcap > 0;
     case LayerFeature::kUnlikeLayers:
       return any([&](const LayerShape& layer) {
         return Unnamed(layer) != Unnamed(layers.front());
@@ -73,6 +78,10 @@ const char* NameOf(LayerFeature feature) {
       return "a scale of queries of its own";
     case LayerFeature::kEmbeddingScale:
       return "a scale of embeddings";
+    case LayerFeature::kScoreSoftcap:
+      return "softcaps of attention's scores";
+    case LayerFeature::kLogitSoftcap:
+      return "softcaps of logits";
     case LayerFeature::kUnlikeLayers:
       return "layers that differ";
   }
@@ -86,7 +95,8 @@ std::vector<LayerFeature> FeaturesOf(const ModelConfig& config) {
         LayerFeature::kSeveralRotaryTables, LayerFeature::kUnrotatedLayers,
         LayerFeature::kNormsAfter, LayerFeature::kNoNormsBefore,
         LayerFeature::kNormOfAllHeads, LayerFeature::kQueryScalar,
-        LayerFeature::kEmbeddingScale, LayerFeature::kUnlikeLayers}) {
+        LayerFeature::kEmbeddingScale, LayerFeature::kScoreSoftcap,
+        LayerFeature::kLogitSoftcap, LayerFeature::kUnlikeLayers}) {
     if (Needs(feature, config)) needed.push_back(feature);
   }
   return needed;

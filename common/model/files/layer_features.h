@@ -22,7 +22,9 @@ enum class LayerFeature {
   kNormOfAllHeads,  // HeadNorm::kAllHeads
   kQueryScalar,     // scores are divided by another root than that of head_dim
   kEmbeddingScale,  // embeddings are multiplied by a number
-  kUnlikeLayers,    // layers differ in anything else
+  kScoreSoftcap,
+  kLogitSoftcap,
+  kUnlikeLayers,  // layers differ in anything else
 };
 
 const char* NameOf(LayerFeature feature);

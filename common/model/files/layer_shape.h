@@ -33,10 +33,13 @@ struct ExpertsShape {
 struct LayerShape {
   // A row sees so many positions, its own among them; 0: all.
   int64_t window = 0;
+  // Of a block whose rows see each other, a row sees those up to itself.
+  bool sees_back_only = false;
   // The table in ModelConfig::rotary that queries and keys are rotated by.
   int32_t rotary = 0;
   // Scores are divided by the root of it; 0: by that of head_dim.
   double query_scalar = 0;
+  double score_softcap = 0;  // scores s become c tanh(s / c); 0: they stay
   HeadNorm head_norm = HeadNorm::kNone;
   bool norms_before = true;     // of the inputs of attention and feed-forward
   bool norms_after = false;     // of their outputs, before these are added

@@ -7,8 +7,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kQwenWindow = 4096;
+constexpr int64_t kDefaultWindow = 4096;
 constexpr int64_t kQwenFullLayers = 28;
+
+// Returns sliding_window; nullopt: it is null.
+std::optional<int64_t> ReadWindow(JsonFields& fields) {
+  constexpr const char* kName = "sliding_window";
+  if (fields.json().contains(kName) && !fields.Has(kName)) return std::nullopt;
+  return fields.Size(kName, kDefaultWindow);
+}
 
 }  // namespace
 
@@ -35,24 +42,48 @@ std::optional<std::vector<bool>> ReadLayerTypes(JsonFields& fields,
   return sliding;
 }
 
+void ReadCommonWindow(JsonFields& fields, ModelConfig& config) {
+  const std::optional<int64_t> window = ReadWindow(fields);
+  if (!window.has_value()) return;
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    SetWindow(i, *window, config);
+  }
+}
+
 void ReadQwenWindows(JsonFields& fields, ModelConfig& config) {
   if (!fields.Flag("use_sliding_window", false)) {
     CheckFullAttention(fields);
     return;
   }
-  const bool none =
-      fields.json().contains("sliding_window") && !fields.Has("sliding_window");
-  if (none) return;
-  const int64_t window = fields.Size("sliding_window", kQwenWindow);
+  const std::optional<int64_t> window = ReadWindow(fields);
+  if (!window.has_value()) return;
   const bool no_full = fields.json().value("max_window_layers", Json()) == 0;
   const int64_t full =
       no_full ? 0 : fields.Size("max_window_layers", kQwenFullLayers);
   const auto types = ReadLayerTypes(fields, config);
   for (int64_t i = 0; i < config.num_layers; ++i) {
     if (types.has_value() ? (*types)[i] : i >= full) {
-      SetWindow(i, window, config);
+      SetWindow(i, *window, config);
     }
   }
+}
+
+std::vector<bool> ReadHeadWindows(JsonFields& fields, ModelConfig& config) {
+  const std::vector<bool> none(config.num_layers, false);
+  const std::vector<bool> sliding =
+      ReadLayerTypes(fields, config).value_or(none);
+  if (sliding == none) {
+    CheckFullAttention(fields);
+    return none;
+  }
+  if (!fields.Flag("use_sliding_window", true)) {
+    fields.Unimplemented("sliding layer_types beside use_sliding_window false");
+  }
+  const int64_t window = fields.Size("sliding_window");
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    if (sliding[i]) SetWindow(i, window, config);
+  }
+  return sliding;
 }
 
 void CheckFullAttention(JsonFields& fields) {

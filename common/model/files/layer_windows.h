@@ -21,9 +21,17 @@ void SetWindow(int64_t layer, int64_t window, ModelConfig& config);
 std::optional<std::vector<bool>> ReadLayerTypes(JsonFields& fields,
                                                 const ModelConfig& config);
 
+// Reads sliding_window for all layers. In transformers, absent is not null:
+// that is 4096, this is no window.
+void ReadCommonWindow(JsonFields& fields, ModelConfig& config);
+
 // Reads what Qwen2 and Qwen3 say: use_sliding_window, and then sliding_window
 // for the layers of layer_types, or else from max_window_layers on.
 void ReadQwenWindows(JsonFields& fields, ModelConfig& config);
+
+// Reads what draft heads say: sliding_window for the layers of layer_types.
+// Returns by layer whether it is such a one; all false without layer_types.
+std::vector<bool> ReadHeadWindows(JsonFields& fields, ModelConfig& config);
 
 // Fails unless every layer sees the whole text, as Qwen's fields say it.
 void CheckFullAttention(JsonFields& fields);

@@ -41,6 +41,7 @@ struct ModelConfig {
   int64_t max_positions = 0;
   double norm_epsilon = 0;
   double embedding_scale = 1;       // what embeddings are multiplied by
+  double logit_softcap = 0;         // logits l become c tanh(l / c); 0: l
   bool tied_head = false;           // the head is the token embedding
   std::vector<RotaryTable> rotary;  // that layers name; of GPT-2 none
   std::vector<LayerShape> layers;   // [num_layers]

@@ -28,13 +28,17 @@ NativeAttention::NativeAttention(const ModelConfig& config, nn::KvType kv_type,
                        .scale = RotaryScale(config, i)});
   }
   for (int64_t i = 0; i < std::ssize(layers_); ++i) {
-    const int64_t window = layers_[i].window;
+    const LayerShape& layer = layers_[i];
     const auto found =
-        std::find_if(views_.begin(), views_.end(),
-                     [&](const View& view) { return view.window == window; });
+        std::find_if(views_.begin(), views_.end(), [&](const View& view) {
+          return view.window == layer.window &&
+                 view.back_only == layer.sees_back_only;
+        });
     view_of_layer_.push_back(found - views_.begin());
     if (found == views_.end()) {
-      views_.push_back({.window = window, .layer = i});
+      views_.push_back({.window = layer.window,
+                        .back_only = layer.sees_back_only,
+                        .layer = i});
     }
   }
 }
@@ -72,7 +76,12 @@ void NativeAttention::AddQueries(const NativePass::Sequence& sequence,
   for (int64_t i = 0; i < sequence.rows() * group; ++i) {
     const int64_t row = i / group, head = kv_head * group + i % group;
     const int64_t in_tree = sequence.cached_rows + row;
-    const absl::Span<const int32_t> ancestors = tree.AncestorsOf(in_tree);
+    absl::Span<const int32_t> ancestors = tree.AncestorsOf(in_tree);
+    if (view.back_only) {
+      const auto end =
+          std::upper_bound(ancestors.begin(), ancestors.end(), in_tree);
+      ancestors = ancestors.first(end - ancestors.begin());
+    }
     const int64_t before =
         view.window == 0
             ? 0
@@ -258,6 +267,7 @@ nn::AttendArgs NativeAttention::ArgsOf(int64_t layer, int64_t index) const {
           .head_dim = head_dim_,
           .prefix = tree.prefix - first_page * nn::kPageTokens,
           .rows = tree.rows(),
+          .softcap = static_cast<float>(layers_[layer].score_softcap),
           .pages = task.sequence->cache->pages(layer) + first_page,
           .key_offset = page_shape_.key_offset(layer, task.kv_head),
           .value_offset = page_shape_.value_offset(layer, task.kv_head)};

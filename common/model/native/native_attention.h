@@ -44,11 +44,12 @@ class NativeAttention {
     int64_t first_of_head = 0;  // query of the sequence and K/V head
   };
 
-  // What the layers with one window see. Positions before a task's first page
+  // What the layers see that see alike. Positions before a task's first page
   // are none of its business: its prefix begins there.
   struct View {
     int64_t window = 0;  // 0: everything
-    int64_t layer = 0;   // one of the layers
+    bool back_only = false;
+    int64_t layer = 0;  // one of the layers
     std::vector<nn::AttendQuery> queries = {};
     std::vector<int64_t> first_page = {};  // by task
   };

@@ -89,7 +89,8 @@ void NativeDecoder::Head(const NativePass& pass) {
   const NativeLayers::Product product = {
       .linear = weights_->head,
       .input = {x_.data(), &weights_->final_norm},
-      .rows = pass.num_logit_rows()};
+      .rows = pass.num_logit_rows(),
+      .softcap = static_cast<float>(config_.logit_softcap)};
   const auto take = [&pass](const nn::ProductChunk& chunk) {
     nn::ProductChunk part = chunk;
     for (const NativePass::Sequence& sequence : pass.sequences) {

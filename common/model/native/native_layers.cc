@@ -154,6 +154,7 @@ nn::LinearArgs NativeLayers::ArgsOf(const Product& product) {
           .out_columns = matrix.out_columns(),
           .activation = product.activation,
           .gated = matrix.gated(),
+          .softcap = product.softcap,
           .accumulate = product.accumulate};
 }
 

@@ -59,6 +59,7 @@ class NativeLayers {
     // with rows of 15 bits, not of 8. So they are where they were rounded
     // themselves, and where the product is streamed.
     bool sensitive = false;
+    float softcap = 0;  // see nn::LinearArgs
   };
   void Multiply(const Product& product);
 

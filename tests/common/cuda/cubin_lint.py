@@ -6,7 +6,7 @@
 Every kernel has its row below: the registers that it may take, and the
 instructions that it is written for. But for those of SPILLS, no kernel has a
 stack, spills, or reads and writes local memory. A kernel's block fits the
-registers of a multiprocessor.
+registers of a multiprocessor, and some pairs of kernels fit it together.
 """
 
 import os
@@ -36,39 +36,41 @@ def widens(shape: str) -> list[str]:
 # Kernel: threads of a block, most registers, instructions.
 KERNELS = {
     "Embed": (128, 40, WAITS),
-    "ResidualNorm<1, false>": (1024, 64, NORMS),
-    "ResidualNorm<1, true>": (1024, 64, NORMS),
-    "ResidualNorm<2, false>": (1024, 64, NORMS),
-    "ResidualNorm<2, true>": (1024, 64, NORMS),
-    "ResidualNorm<4, false>": (1024, 64, NORMS),
-    "ResidualNorm<4, true>": (1024, 64, NORMS),
-    "ResidualNorm<8, false>": (1024, 64, NORMS),
+    "ResidualNorm<1, false>": (512, 48, NORMS),
+    "ResidualNorm<1, true>": (512, 48, NORMS),
+    "ResidualNorm<2, false>": (512, 56, NORMS),
+    "ResidualNorm<2, true>": (512, 56, NORMS),
+    "ResidualNorm<4, false>": (512, 64, NORMS),
+    "ResidualNorm<4, true>": (512, 72, NORMS),
+    "ResidualNorm<8, false>": (512, 72, NORMS),
+    "ResidualNorm<8, true>": (512, 96, NORMS),
+    "ResidualNorm<16, false>": (512, 112, NORMS),
     "Product<2, 16>": (288, 48, multiplies("64x16x16")),
     "Product<2, 32>": (288, 56, multiplies("64x32x16")),
     "Product<2, 64>": (288, 72, multiplies("64x64x16")),
-    "Product<2, 80>": (288, 88, multiplies("64x64x16") + multiplies("64x16x16")),
-    "Product<2, 128>": (288, 104, multiplies("64x64x16")),
-    "Product<2, 144>": (288, 120, multiplies("64x64x16") + multiplies("64x16x16")),
-    "Product<2, 256>": (288, 168, multiplies("64x64x16")),
+    "Product<2, 80>": (288, 88, multiplies("64x80x16")),
+    "Product<2, 128>": (288, 104, multiplies("64x128x16")),
+    "Product<2, 144>": (288, 120, multiplies("64x144x16")),
+    "Product<2, 256>": (288, 168, multiplies("64x256x16")),
     "Product<3, 16>": (416, 48, multiplies("64x16x16")),
     "Product<3, 32>": (416, 56, multiplies("64x32x16")),
     "Product<3, 64>": (416, 72, multiplies("64x64x16")),
-    "Product<3, 80>": (416, 88, multiplies("64x64x16") + multiplies("64x16x16")),
-    "Product<3, 128>": (416, 104, multiplies("64x64x16")),
-    "Product<3, 144>": (416, 120, multiplies("64x64x16") + multiplies("64x16x16")),
+    "Product<3, 80>": (416, 88, multiplies("64x80x16")),
+    "Product<3, 128>": (416, 104, multiplies("64x128x16")),
+    "Product<3, 144>": (416, 120, multiplies("64x144x16")),
     "E4m3Product<2, 16>": (288, 56, widens("64x16x16")),
     "E4m3Product<2, 32>": (288, 64, widens("64x32x16")),
     "E4m3Product<2, 64>": (288, 80, widens("64x64x16")),
-    "E4m3Product<2, 80>": (288, 96, widens("64x64x16") + widens("64x16x16")),
-    "E4m3Product<2, 128>": (288, 112, widens("64x64x16")),
-    "E4m3Product<2, 144>": (288, 128, widens("64x64x16") + widens("64x16x16")),
-    "E4m3Product<2, 256>": (288, 168, widens("64x64x16")),
+    "E4m3Product<2, 80>": (288, 96, widens("64x80x16")),
+    "E4m3Product<2, 128>": (288, 112, widens("64x128x16")),
+    "E4m3Product<2, 144>": (288, 128, widens("64x144x16")),
+    "E4m3Product<2, 256>": (288, 168, widens("64x256x16")),
     "E4m3Product<3, 16>": (416, 56, widens("64x16x16")),
     "E4m3Product<3, 32>": (416, 64, widens("64x32x16")),
     "E4m3Product<3, 64>": (416, 80, widens("64x64x16")),
-    "E4m3Product<3, 80>": (416, 96, widens("64x64x16") + widens("64x16x16")),
-    "E4m3Product<3, 128>": (416, 112, widens("64x64x16")),
-    "E4m3Product<3, 144>": (416, 128, widens("64x64x16") + widens("64x16x16")),
+    "E4m3Product<3, 80>": (416, 96, widens("64x80x16")),
+    "E4m3Product<3, 128>": (416, 112, widens("64x128x16")),
+    "E4m3Product<3, 144>": (416, 128, widens("64x144x16")),
     "Prepare<64>": (128, 48, WAITS + ["MUFU.RSQ"]),
     "Prepare<128>": (128, 48, WAITS + ["MUFU.RSQ"]),
     "Prepare<256>": (128, 56, WAITS + ["MUFU.RSQ"]),
@@ -97,10 +99,11 @@ KERNELS = {
     "E4m3ExpertProduct<3, 64>": (416, 80, widens("64x64x16")),
     "Keep": (128, 40, WAITS),
     "GatherTaps": (128, 40, WAITS),
-    "TakeRows<1>": (1024, 64, NORMS),
-    "TakeRows<2>": (1024, 64, NORMS),
-    "TakeRows<4>": (1024, 64, NORMS),
-    "TakeRows<8>": (1024, 64, NORMS),
+    "TakeRows<1>": (512, 40, NORMS),
+    "TakeRows<2>": (512, 48, NORMS),
+    "TakeRows<4>": (512, 56, NORMS),
+    "TakeRows<8>": (512, 72, NORMS),
+    "TakeRows<16>": (512, 112, NORMS),
     "Perturb": (256, 48, WAITS),
     "DrawOfChunks": (256, 56, WAITS),
     "DrawOfRows": (256, 40, WAITS),
@@ -116,6 +119,12 @@ SPILLS = {"AttendTree<256, false>": 16, "AttendTree<256, true>": 24}
 # How often, in every product: more of them, and products wait for each other.
 COUNTS = {"WARPGROUP.ARRIVE": 1, "WARPGROUP.DEPBAR": 2}
 REGISTERS = 65536  # of a multiprocessor
+PARTITIONS = 4  # of it, each with every fourth warp of a block and its registers
+# Kernels a block of each of which fits one multiprocessor, so that a product
+# brings its first weights while the norm before it still runs.
+PAIRS = [("ResidualNorm<2, false>", "Product<3, 64>"),
+         ("ResidualNorm<2, false>", "Product<3, 80>"),
+         ("ResidualNorm<2, false>", "Product<2, 80>")]
 LOCAL_MEMORY = ["LDL", "STL"]
 
 
@@ -142,7 +151,18 @@ def functions(text: str) -> dict[str, Any]:
             for signature, body in zip(parts[1::2], parts[2::2])}
 
 
+def of_partition(name: str, resources: Any) -> int:
+    """The registers that a block takes of its fullest partition."""
+    used = re.search(r"REG:(\d+)", resources[name])
+    assert used, name
+    warps = -(-KERNELS[name][0] // 32)
+    return -(-warps // PARTITIONS) * 32 * ((int(used[1]) + 7) // 8 * 8)
+
+
 def complaints(resources: Any, code: Any) -> Iterator[str]:
+    for pair in PAIRS:
+        if sum(of_partition(name, resources) for name in pair) > REGISTERS // PARTITIONS:
+            yield f"{pair[0]} and {pair[1]}: they do not fit one multiprocessor"
     for name in sorted(KERNELS.keys() ^ resources.keys()):
         yield f"{name}: in one of the table and the object only"
     for name in sorted(KERNELS.keys() & resources.keys()):

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/cuda/device.h"
-#include "common/cuda/tensor_core.h"
+#include "common/cuda/group_multiply.h"
 #include "gtest/gtest.h"
 #include "tests/common/cuda/device_testing.h"
 

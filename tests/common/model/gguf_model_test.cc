@@ -131,6 +131,7 @@ TEST_P(NativeGgufModelTest, IsTheFoldersModelToTheBit) {
 INSTANTIATE_TEST_SUITE_P(
     Architectures, NativeGgufModelTest,
     ::testing::Values(Subject{"qwen3moe", testing::WriteTinyQwen3Moe},
+                      Subject{"gemma2", testing::WriteTinyGemma2},
                       Subject{"gemma3", testing::WriteTinyGemma3}),
     [](const auto& test) { return test.param.architecture; });
 

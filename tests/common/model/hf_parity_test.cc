@@ -160,6 +160,18 @@ TEST_P(HuggingFaceParity, RandomGemma3) {
                 "tiny-gemma3.json");
 }
 
+// Its softcaps change most scores and logits.
+TEST_P(HuggingFaceParity, RandomGemma2) {
+  ExpectGoldens(std::string(kFolders) + "tiny-gemma2", GetParam(),
+                "tiny-gemma2.json");
+}
+
+// All layers have a window.
+TEST_P(HuggingFaceParity, RandomQwen3MoeWithWindows) {
+  ExpectGoldens(std::string(kFolders) + "tiny-qwen3-moe-windows", GetParam(),
+                "tiny-qwen3-moe-windows.json");
+}
+
 // nullptr, and the test is skipped, where there is no such folder.
 std::unique_ptr<LanguageModel> LoadDefaultModel(const std::string& backend) {
   const char* home = std::getenv("HOME");

@@ -109,6 +109,7 @@ inline std::vector<Subject> SubjectsIn(absl::Span<const ComputeDType> dtypes) {
       subjects.push_back(
           {"Qwen3Moe", testing::WriteTinyQwen3Moe, backend, dtype});
       subjects.push_back({"Gemma3", testing::WriteTinyGemma3, backend, dtype});
+      subjects.push_back({"Gemma2", testing::WriteTinyGemma2, backend, dtype});
       subjects.push_back(
           {"Mistral", testing::WriteTinyMistral, backend, dtype});
     }

@@ -12,6 +12,10 @@
         goldens/tiny-qwen3-moe-plain.json --set norm_topk_prob=false
     python3 make_hf_goldens.py goldens/tiny-gemma3 goldens/tiny-gemma3.json \\
         --random gemma3
+    python3 make_hf_goldens.py goldens/tiny-gemma2 goldens/tiny-gemma2.json \\
+        --random gemma2
+    python3 make_hf_goldens.py goldens/tiny-qwen3-moe-windows \\
+        goldens/tiny-qwen3-moe-windows.json --random qwen3-moe-windows
     python3 make_hf_goldens.py goldens/tiny-olmo2 goldens/tiny-olmo2.json \\
         --random olmo2
 
@@ -27,7 +31,8 @@ import pathlib
 from typing import Any
 
 import torch
-from transformers import (AutoConfig, AutoModelForCausalLM, Gemma3ForCausalLM,
+from transformers import (AutoConfig, AutoModelForCausalLM, Gemma2Config,
+                          Gemma2ForCausalLM, Gemma3ForCausalLM,
                           Gemma3TextConfig, Olmo2Config, Olmo2ForCausalLM,
                           PreTrainedTokenizerFast,
                           Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig,
@@ -111,6 +116,24 @@ def random_qwen3_moe() -> Any:
         mlp_only_layers=[1], decoder_sparse_step=1, **COMMON))
 
 
+def random_qwen3_moe_windows() -> Any:
+    """All layers have a window; the longest prompt has twelve."""
+    return Qwen3MoeForCausalLM(Qwen3MoeConfig(
+        num_hidden_layers=2, rope_parameters=ROPE, num_experts=4,
+        num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True,
+        use_sliding_window=True, sliding_window=8, **COMMON))
+
+
+def random_gemma2() -> Any:
+    """Softcaps that change most scores and logits; twelve windows."""
+    return Gemma2ForCausalLM(Gemma2Config(
+        num_hidden_layers=3, sliding_window=8, query_pre_attn_scalar=24,
+        attn_logit_softcapping=1.5, final_logit_softcapping=4.0,
+        bos_token_id=None, eos_token_id=None, pad_token_id=None,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+        **COMMON | {"tie_word_embeddings": True}))
+
+
 def random_gemma3() -> Any:
     """The longest prompt has twelve windows; global positions are stretched."""
     return Gemma3ForCausalLM(Gemma3TextConfig(
@@ -134,7 +157,8 @@ def random_olmo2() -> Any:
 
 RANDOM = {"qwen3": random_qwen3, "qwen3-windows": random_qwen3_windows,
           "qwen3-moe": random_qwen3_moe,
-          "gemma3": random_gemma3, "olmo2": random_olmo2}
+          "qwen3-moe-windows": random_qwen3_moe_windows,
+          "gemma2": random_gemma2, "gemma3": random_gemma3, "olmo2": random_olmo2}
 
 
 def make_random(kind: str, folder: pathlib.Path) -> None:
@@ -145,7 +169,7 @@ def make_random(kind: str, folder: pathlib.Path) -> None:
         if weight.dim() == 1:
             # Gemma's are stored less one.
             weight.data.uniform_(0.5, 2, generator=draw)
-            weight.data -= 1 if kind == "gemma3" else 0
+            weight.data -= 1 if kind.startswith("gemma") else 0
         else:
             gain = 0.5 if tied and "embed" in name else 2
             weight.data.normal_(0, gain * weight.size(-1) ** -0.5,

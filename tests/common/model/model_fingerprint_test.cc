@@ -4,6 +4,7 @@
 #include "common/model/model_fingerprint.h"
 
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "common/model/load/load_model.h"
@@ -47,6 +48,19 @@ TEST_F(ModelFingerprintTest, OfServedFoldersStaysWhatItWas) {
   EXPECT_EQ(FingerprintOf(ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char",
                           ComputeDType::kFloat32),
             14605857173227846395u);
+}
+
+TEST_F(ModelFingerprintTest, OfOtherKernelsIsAnother) {
+  const auto files = WeightFiles::Open(
+      ESPALIER_SOURCE_DIR "/tests/common/model/goldens/tiny-variants");
+  ASSERT_TRUE(files.ok()) << files.status();
+  std::set<uint64_t> seen;
+  for (const uint64_t kernels : {0, 1, 2}) {
+    seen.insert(ModelFingerprint({}, *files, ComputeDType::kBFloat16,
+                                 DefaultKvType(ComputeDType::kBFloat16),
+                                 kernels));
+  }
+  EXPECT_EQ(seen.size(), 3);
 }
 
 // tiny-variants has one checkpoint; see model_variants_test.

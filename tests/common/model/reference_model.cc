@@ -135,7 +135,8 @@ class Reference {
         for (int64_t i = 0; i < dim; ++i) {
           dot += q[head * dim + i] * key[head / group * dim + i];
         }
-        weights.push_back(std::exp(dot / std::sqrt(scalar)));
+        weights.push_back(
+            std::exp(Capped(shape.score_softcap, dot / std::sqrt(scalar))));
         sum += weights.back();
       }
       for (size_t t = 0; t < weights.size(); ++t) {
@@ -147,6 +148,10 @@ class Reference {
       }
     }
     return out;
+  }
+
+  static double Capped(double softcap, double x) {
+    return softcap > 0 ? softcap * std::tanh(x / softcap) : x;
   }
 
   static void Add(Vec& x, const Vec& y) {
@@ -224,8 +229,10 @@ class Reference {
     states_.push_back(x);
     states_.push_back(RmsNorm("model.norm.weight", x));
     const bool tied = !tensors_.contains("lm_head.weight");
-    return Product(tied ? "model.embed_tokens.weight" : "lm_head.weight",
-                   states_.back());
+    Vec logits = Product(tied ? "model.embed_tokens.weight" : "lm_head.weight",
+                         states_.back());
+    for (double& logit : logits) logit = Capped(config_.logit_softcap, logit);
+    return logits;
   }
 
   Vec Gpt2Step(TokenId token, int position) {

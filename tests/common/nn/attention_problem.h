@@ -60,6 +60,7 @@ struct AttentionProblem {
   std::vector<float> keys;                      // [prefix + rows, head_dim]
   std::vector<float> values;
   int64_t window = 0;  // positions that a row sees, its own among them; 0: all
+  float softcap = 0;   // see AttendArgs
 
   int64_t rows() const { return static_cast<int64_t>(ancestors.size()); }
   // Returns the first position that a row sees.
@@ -121,6 +122,7 @@ inline std::vector<float> Attend(const Kernels& kernels,
                      .head_dim = p.head_dim,
                      .prefix = p.prefix - first_page * kPageTokens,
                      .rows = p.rows(),
+                     .softcap = p.softcap,
                      .pages = slots.pages() + first_page,
                      .key_offset = 0,
                      .value_offset = slots.value_offset()};

@@ -117,6 +117,7 @@ class AttentionTest : public KernelValues,
     for (int64_t slot = 0; slot < tree.prefix; ++slot) take_slot(slot);
     for (int32_t seen : path) take_slot(tree.prefix + seen);
     alone.window = tree.window;
+    alone.softcap = tree.softcap;
     return alone;
   }
 
@@ -132,7 +133,8 @@ class AttentionTest : public KernelValues,
         score += double{p.queries[row * p.head_dim + i]} *
                  p.keys[slot * p.head_dim + i];
       }
-      weights.push_back(score);
+      weights.push_back(p.softcap > 0 ? p.softcap * std::tanh(score / p.softcap)
+                                      : score);
     }
     const double max = *std::max_element(weights.begin(), weights.end());
     double sum = 0;
@@ -257,6 +259,32 @@ TEST_P(AttentionTest, RowsSeeTheirWindow) {
             << "row " << row << ", prefix " << prefix << ", window " << window;
       }
     }
+  }
+}
+
+// Scores of up to 30, of which most are cut to 4.
+TEST_P(AttentionTest, SoftcapsBoundTheScores) {
+  const int64_t dims = HeadDims({24, 32}).back();
+  for (int64_t prefix : {0, 5, 64, 150}) {
+    Problem p = RandomProblem(
+        {.head_dim = dims, .prefix = prefix, .rows = 30, .query_scale = 4},
+        random_);
+    p.softcap = 4;
+    p.window = 40;
+    const std::vector<float> out = Run(p, 0, 30);
+    for (int64_t row = 0; row < 30; ++row) {
+      const std::vector<double> expected = Expected(p, row);
+      for (int64_t i = 0; i < dims; ++i) {
+        // As many times as the queries are larger.
+        ASSERT_NEAR(out[row * dims + i], expected[i], 4 * Error())
+            << "row " << row << ", prefix " << prefix;
+      }
+      const std::vector<float> one = Run(PathAlone(p, row), 0, 1);
+      ASSERT_TRUE(std::equal(one.begin(), one.end(), out.begin() + row * dims))
+          << "row " << row << ", prefix " << prefix;
+    }
+    p.softcap = 0;
+    EXPECT_NE(Run(p, 0, 30), out);
   }
 }
 

@@ -228,6 +228,24 @@ TEST_P(LinearTest, GatedProductMultipliesActivatedGatesWithValues) {
   }
 }
 
+// From what is hardly changed to what is wholly cut.
+TEST_P(LinearTest, SoftcapsBoundTheOutputs) {
+  constexpr int64_t kOutputs = 45;
+  const PackedMatrix packed =
+      Pack({std::vector<float>(kOutputs, 1)}, {.inputs = 1});
+  for (float x : {0.0f, 0x1p-20f, 0.0625f, 1.5f, 3.0f, 14.0f, 200.0f, 1e30f}) {
+    for (float sign : {1.0f, -1.0f}) {
+      const double expected = 3 * std::tanh(sign * double{x} / 3);
+      for (float y : Run(packed, {.softcap = 3}, {sign * x})) {
+        ASSERT_NEAR(y, expected, 6e-7 * std::abs(expected)) << sign * x;
+        ASSERT_LE(std::abs(y), 3);
+      }
+    }
+  }
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(Run(packed, {.softcap = 3}, {kNan})[0]));
+}
+
 TEST_P(LinearTest, WritesNothingBesideItsColumns) {
   const PackedMatrix packed = Pack({Random(5 * 33)}, {.inputs = 5});
   const std::vector<float> x = Random(2 * 5);

@@ -196,7 +196,7 @@ TEST(Convert, ATenantsWeightIsANumber) {
     ExpectRefused(message, "tenant_weight");
   }
   message.set_tenant_weight(1);
-  message.set_tenant(std::string(65, 'a'));
+  message.set_tenant(std::string(129, 'a'));
   ExpectRefused(message, "tenant");
 }
 

@@ -136,6 +136,9 @@ TEST_F(EagleLoadingTest, ConfigurationsAreCheckedFieldByField) {
       {{{"rope_scaling", {{"rope_type", "longrope"}, {"factor", 2}}}},
        "rope_type \"longrope\""},
       {{{"hidden_act", "gelu"}}, "hidden_act but silu"},
+      {{{"use_sliding_window", true}}, "use_sliding_window true"},
+      {{{"layer_types", {"sliding_attention"}}}, "sliding_window: is missing"},
+      {{{"layer_types", {"chunked_attention"}}}, "chunked_attention"},
   };
   for (const BadConfig& bad : cases) {
     Head head = GoldenHead("eagle31_midlayer");

@@ -112,6 +112,10 @@ nlohmann::json ConfigOf(const EagleLayout& layout) {
   if (layout.draft_vocab != kTinyVocab) {
     config["draft_vocab_size"] = layout.draft_vocab;
   }
+  if (layout.window > 0) {
+    config["layer_types"] = {"sliding_attention"};
+    config["sliding_window"] = layout.window;
+  }
   if (layout.is_eagle1) return config;
   config["eagle_aux_hidden_state_layer_ids"] = {0, 1, 2};
   config["target_hidden_size"] = kTargetHidden;
@@ -138,6 +142,7 @@ std::vector<EagleLayout> EagleLayouts() {
        .own_embedding = true,
        .draft_vocab = kTinyVocab},
       {.name = "eagle3"},
+      {.name = "eagle3_window", .window = 20},
       {.name = "eagle3_target_head", .own_head = false},
       {.name = "eagle3_speculators",
        .layer = "layers.0.",

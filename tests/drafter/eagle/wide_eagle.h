@@ -23,6 +23,7 @@ struct EagleLayout {
   bool norm_output = false, qk_norm = false;
   int64_t hidden = 64;        // below 128: the target's
   int64_t draft_vocab = 100;  // kTinyVocab: no d2t
+  int64_t window = 0;         // of its layer; 0: none
 };
 
 // Returns one of each kind that the CPU's engine has.

@@ -242,6 +242,11 @@ def dflash_config(shape: Shape, block: Block, taps: tuple[int, ...], in_block: d
         | (in_block or {})) | fields
 
 
+def sliding(window: int, *types: str) -> dict:
+    return {"use_sliding_window": True, "sliding_window": window,
+            "layer_types": [f"{kind}_attention" for kind in types]}
+
+
 DEFAULT_TAPS = (2, 4, 5)  # what enters layers 2, L / 2, L - 3
 FINAL_STATE = (TARGET_LAYERS + 1,)
 MIDLAYER = eagle_names("midlayer.")
@@ -249,10 +254,12 @@ LAYERS_0 = eagle_names("layers.0.")
 SMALL_DRAFTS: dict[str, Any] = {"draft_vocab_size": DRAFT_VOCABULARY}
 LONG_ROPE = dataclasses.replace(WIDE_HEADS, rope_theta=500000.0,
                                 rope_scaling=LLAMA3_SCALING)
+WINDOWED = dataclasses.replace(SMALL, window=4)
 NARROW = dataclasses.replace(SMALL, hidden=24)
 EAGLE31 = Flags(fc_norm=True, norm_output=True)
 EAGLE31_FIELDS: dict[str, Any] = {"fc_norm": True, "norm_output": True}
 BLOCK = Block(layers=2, size=6, mask_token=95)
+SLIDING_BLOCK = dataclasses.replace(BLOCK, layers=3, window=7)
 CAUSAL_BLOCK = dataclasses.replace(BLOCK, causal=True)
 BLOCK_TAPS = (2, 4, 6)
 
@@ -296,6 +303,11 @@ CASES = [
                                            "rope_theta": 10000.0},
                              norm_before_fc=True),
           flags=Flags(norm_before_fc=True), qk_norm=True),
+    eagle("eagle3_speculators_window", WINDOWED, LAYERS_0,
+          speculators_config(WINDOWED, (2, 4, 8),
+                             {"sliding_window": 4,
+                              "layer_types": ["sliding_attention"]}),
+          (2, 4, 8)),
     eagle("eagle3_full_vocabulary", SMALL, MIDLAYER, eagle3_config(SMALL),
           draft_vocabulary=False),
     eagle("eagle3_target_head", SMALL, MIDLAYER, eagle3_config(SMALL),
@@ -336,6 +348,11 @@ CASES = [
            dflash_config(SMALL, CAUSAL_BLOCK, BLOCK_TAPS,
                          {"block_size": BLOCK.size, "causal_head": True}),
            CAUSAL_BLOCK),
+    dflash("dflash_windows",
+           dflash_config(SMALL, SLIDING_BLOCK, BLOCK_TAPS,
+                         block_size=BLOCK.size,
+                         **sliding(7, "sliding", "sliding", "full")),
+           SLIDING_BLOCK),
     dflash("dflash_chain", dflash_config(SMALL, BLOCK, BLOCK_TAPS,
                                          block_size=BLOCK.size), width=1),
     dflash("dflash_sampled", dflash_config(SMALL, BLOCK, BLOCK_TAPS,

@@ -23,6 +23,7 @@ class Block:
     size: int
     mask_token: int
     causal: bool = False  # a row of the block sees the rows before it only
+    window: int = 0       # of all layers but the last, which are causal then
 
 
 class DFlashDrafter:
@@ -41,12 +42,13 @@ class DFlashDrafter:
                            w["hidden_norm"], eps)
         x = w["embed"][[root] + [self.block.mask_token] * (size - 1)]
         for i in range(self.block.layers):
-            x = x + self._attend(
-                rms_norm(x, w[f"{i}.input_norm"], eps), context, f"{i}.")
+            sliding = self.block.window > 0 and i < self.block.layers - 1
+            x = x + self._attend(rms_norm(x, w[f"{i}.input_norm"], eps), context,
+                                 f"{i}.", sliding)
             x = x + swiglu(rms_norm(x, w[f"{i}.post_norm"], eps), w, f"{i}.")
         return log_softmax(rms_norm(x[1:], w["norm"], eps) @ w["head"].T)
 
-    def _attend(self, h: np.ndarray, context: np.ndarray, layer: Any) -> Any:
+    def _attend(self, h: np.ndarray, context: np.ndarray, layer: Any, sliding: bool) -> Any:
         s, w, size = self.shape, self.w, self.block.size
         start = len(context)
         both = np.concatenate([context, h])
@@ -59,8 +61,10 @@ class DFlashDrafter:
         q = rotate(q, positions[start:], s)
         k = rotate(k, positions, s)
         visible = np.ones((size, start + size), bool)
-        if self.block.causal:
+        if self.block.causal or sliding:
             visible = positions[None] <= positions[start:, None]
+        if sliding:
+            visible &= positions[start:, None] - positions[None] < self.block.window
         return attention(q, k, v, visible) @ w[layer + "o"].T
 
 

@@ -92,8 +92,8 @@ class EagleHead:
             k = rms_norm(k, w["k_norm"], s.eps)
         positions = np.arange(count)
         q, k = rotate(q, positions, s), rotate(k, positions, s)
-        causal = np.ones((1, count), bool)
-        return w["o"] @ attention(q[-1:], k, v, causal)[0]
+        visible = positions[None] >= (count - s.window if s.window else 0)
+        return w["o"] @ attention(q[-1:], k, v, visible)[0]
 
     def _finish(self, r: np.ndarray) -> np.ndarray:
         return r + swiglu(rms_norm(r, self.w["post_norm"], self.shape.eps),

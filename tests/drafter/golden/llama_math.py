@@ -16,6 +16,7 @@ class Shape:
     eps: float = 1e-5
     rope_theta: float = 10000.0
     rope_scaling: dict | None = None
+    window: int = 0  # positions that a row sees, its own among them; 0: all
 
 
 def rms_norm(x: np.ndarray, weight: np.ndarray, eps: float) -> np.ndarray:

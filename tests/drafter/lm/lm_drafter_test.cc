@@ -194,17 +194,31 @@ TEST(LmDrafterTest, AfterManyRoundsTheTreeIsThatOfAFreshSession) {
   }
 }
 
+// Draft models of other architectures than the target's: their likeliest token
+// and its probability are those of the model itself, also behind windows.
 TEST(LmDrafterTest, ReadsEveryArchitecture) {
   const std::string folders[] = {
       Folder("qwen", testing::WriteTinyQwen3, 2),
+      Folder("experts", testing::WriteTinyQwen3Moe, 2),
+      Folder("gemma2", testing::WriteTinyGemma2, 2),
+      Folder("gemma3", testing::WriteTinyGemma3, 2),
       Folder("gpt2", testing::WriteTinyGpt2, 2),
   };
+  std::mt19937_64 random(9);
+  const std::vector<TokenId> tokens = RandomTokens(random, 50, kTinyVocab);
   for (const std::string& folder : folders) {
+    SCOPED_TRACE(folder);
     const auto drafter = Make({{"model", folder}});
-    const std::vector<TokenId> tokens = {65, 66};
     const SequenceView view = {.tokens = tokens,
                                .budget = {.max_nodes = 6, .max_depth = 3}};
-    EXPECT_EQ(DraftOne(*drafter, view).num_nodes(), 7) << folder;
+    const TokenTree tree = DraftOne(*drafter, view);
+    ASSERT_EQ(tree.num_nodes(), 7);
+    const auto model = LoadModel({.folder = folder});
+    ASSERT_TRUE(model.ok()) << model.status();
+    const std::vector<double> expected = DistributionAfter(**model, tokens);
+    const auto best = std::max_element(expected.begin(), expected.end());
+    EXPECT_EQ(tree.tokens[1], best - expected.begin());
+    EXPECT_NEAR(tree.log_probs[1], *best, 1e-3);
   }
 }
 
@@ -337,6 +351,37 @@ TEST(LmDrafterTest, ReadsAndDraftsOnlyTokensThatBothModelsHave) {
   of_unknown.tokens = unknown;
   of_unknown.id = {1, 7};
   EXPECT_EQ(DraftOne(*smaller, of_unknown).num_nodes(), 1);
+}
+
+// As Gemma 3 270M for a larger one: windows, other sizes, and further rows of
+// padding in the target's tables.
+TEST(LmDrafterTest, ASmallGemmaDraftsForALargerOne) {
+  const std::string large = Folder("large", testing::WriteWideGemma3, 1);
+  const std::string small = Folder("small", testing::WriteTinyGemma3, 2);
+  const auto identity = IdentifyTarget(large, "");
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  const auto drafter = MakeDrafter(
+      "lm",
+      {.options = {{"model", small}, {"compute_type", "float32"}},
+       .target_folder = large,
+       .vocab_size = kTinyVocab + 64,
+       .tokenizer_fingerprint = identity->identity.tokenizer_fingerprint});
+  const auto model = LoadModel({.folder = small});
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::mt19937_64 random(9);
+  std::vector<TokenId> tokens = RandomTokens(random, 60, kTinyVocab);
+  for (int round = 0; round < 8; ++round) {
+    const TokenTree tree =
+        DraftOne(*drafter, {.id = {1, 1},
+                            .tokens = tokens,
+                            .budget = {.max_nodes = 6, .max_depth = 3}});
+    const std::vector<double> expected = DistributionAfter(**model, tokens);
+    const auto best = std::max_element(expected.begin(), expected.end());
+    EXPECT_EQ(tree.tokens[1], best - expected.begin());
+    EXPECT_NEAR(tree.log_probs[1], *best, 1e-3);
+    tokens.push_back(tree.tokens[1]);
+    tokens.push_back(static_cast<TokenId>(random() % kTinyVocab));
+  }
 }
 
 // The pool has room for the rows of the text once, and a page more.

@@ -54,9 +54,9 @@ PassCosts TableOf(const Machine& machine, const Distortion& distortion) {
 class Rounds {
  public:
   Rounds(const Machine& machine, PassCosts table, uint32_t seed = 7,
-         bool is_doubtful = false)
+         TableTrust trust = TableTrust::kUsual)
       : machine_(machine),
-        upkeep_(std::move(table), kMaxRows, is_doubtful),
+        upkeep_(std::move(table), kMaxRows, trust),
         random_(seed) {}
 
   void Run(int count) {
@@ -260,20 +260,39 @@ TEST(CostUpkeep, SessionsWaitForOneMeasurementInSixteenOfTheirPasses) {
 // A start on a busy machine said that 36 times as long, and in proportion to
 // the rows.
 TEST_P(CostUpkeepTest, ADoubtfulTableIsCorrectedSooner) {
-  const auto rounds_until_true = [](bool is_doubtful) {
+  const auto rounds_until_true = [](TableTrust trust) {
     PassCosts linear;
     for (int64_t rows : kRowCounts) {
       linear.push_back({rows, absl::Milliseconds(400) * rows});
     }
-    Rounds rounds(GetParam(), linear, /*seed=*/7, is_doubtful);
+    Rounds rounds(GetParam(), linear, /*seed=*/7, trust);
     int count = 0;
     for (; count < 1000 && rounds.Yield() < kGoodYield; count += 5) {
       rounds.Run(5);
     }
     return count;
   };
-  EXPECT_LT(2 * rounds_until_true(true), rounds_until_true(false));
-  EXPECT_LE(rounds_until_true(true), 100);
+  const int doubtful = rounds_until_true(TableTrust::kDoubtful);
+  EXPECT_LT(2 * doubtful, rounds_until_true(TableTrust::kUsual));
+  EXPECT_LE(doubtful, 100);
+}
+
+// A GPU's table is measured before the first request, so that no text waits for
+// a measuring pass; it follows the clock nevertheless.
+TEST_P(CostUpkeepTest, ASteadyTableIsCertainAndFollows) {
+  Rounds rounds(GetParam(), TableOf(GetParam(), [](int64_t) { return 1; }),
+                /*seed=*/7, TableTrust::kSteady);
+  EXPECT_EQ(rounds.RestUntilCertain(), 0);
+  rounds.Run(500);
+  EXPECT_LT(rounds.upkeep_share(), 0.01);
+  EXPECT_GE(rounds.Yield(), kGoodYield);
+  Machine slower = GetParam();
+  slower.memory *= 1.5;
+  slower.compute *= 1.5;
+  rounds.set_machine(slower);
+  rounds.Run(300);
+  EXPECT_LT(rounds.upkeep_share(), 0.01);
+  EXPECT_LT(rounds.LargestError(16), 0.25) << rounds.Show();
 }
 
 // Other processes have the cores in every fifth pass. Nothing that is measured

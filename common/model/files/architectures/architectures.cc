@@ -9,6 +9,7 @@ namespace espalier {
 // The table: a line for each architecture, which its file defines.
 // clang-format off
 #define ESPALIER_ARCHITECTURES(line) \
+  line(Gemma2Architecture) \
   line(Gemma3Architecture) \
   line(Gpt2Architecture) \
   line(LlamaArchitecture) \

@@ -1,7 +1,7 @@
-#include <cmath>
 #include <cstdint>
 
 #include "common/model/files/architectures/architecture.h"
+#include "common/model/files/architectures/gemma_layers.h"
 #include "common/model/files/layer_windows.h"
 #include "common/model/files/llama_fields.h"
 
@@ -12,21 +12,9 @@ enum Gemma3Table : int32_t { kGlobal, kLocal };
 constexpr int64_t kGemma3Pattern = 6;  // every sixth layer sees the whole text
 constexpr double kGlobalTheta = 1e6, kLocalTheta = 1e4;
 
-constexpr TensorName kGemma3Tensors[] = {
-    {"post_attention_layernorm.weight", "attention_output_norm.weight"},
-    {"pre_feedforward_layernorm.weight", "post_attention_layernorm.weight"},
-    {"post_feedforward_layernorm.weight", "ffn_output_norm.weight"},
-};
-
-// What all layers have, in a folder and in a GGUF file.
-void DescribeGemma3(double query_scalar, ModelConfig& config) {
-  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
+void NormHeads(ModelConfig& config) {
   for (LayerShape& layer : config.layers) {
-    layer.query_scalar =
-        query_scalar == static_cast<double>(config.head_dim) ? 0 : query_scalar;
     layer.head_norm = HeadNorm::kEachHead;
-    layer.norms_after = true;
-    layer.activation = Activation::kGeluTanh;
   }
 }
 
@@ -66,43 +54,23 @@ void ReadGemma3Rotary(JsonFields& fields, ModelConfig& config) {
 }
 
 void ReadGemma3Folder(JsonFields& fields, ModelConfig& config) {
-  ReadLlamaFields(fields, config,
-                  {.tied_head = true,
-                   .activation_field = "hidden_activation",
-                   .activation = "gelu_pytorch_tanh",
-                   .head_dim = 256,
-                   .max_positions = 131072});
-  if (config.layers.front().activation != Activation::kGeluTanh) {
-    fields.Unimplemented("hidden_activation but gelu_pytorch_tanh");
-  }
-  for (const char* softcap :
-       {"final_logit_softcapping", "attn_logit_softcapping"}) {
-    if (fields.Has(softcap)) fields.Unimplemented(softcap);
-  }
-  if (fields.Flag("use_bidirectional_attention", false)) {
-    fields.Unimplemented("use_bidirectional_attention true");
-  }
-  DescribeGemma3(fields.Positive("query_pre_attn_scalar", 256.0), config);
+  ReadGemmaFolder(fields, {.max_positions = 131072}, config);
+  NormHeads(config);
   ReadGemma3Rotary(fields, config);
   ReadGemma3Windows(fields, config);
 }
 
-// llama.cpp knows the pattern, and the scale of the largest model, by itself.
+// llama.cpp knows the pattern by itself, and has no softcap of scores.
 void ReadGemma3Gguf(GgufFields& fields, ModelConfig& config) {
   constexpr int64_t kLayersOf27B = 62;
-  ReadGgufFields(fields, config);
-  RefuseGgufExperts(fields);
-  for (const char* softcap :
-       {"final_logit_softcapping", "attn_logit_softcapping"}) {
-    if (fields.Has(softcap)) fields.Unimplemented(softcap, "");
-  }
-  const int64_t per_head = config.hidden_size / config.num_heads;
-  DescribeGemma3(
-      static_cast<double>(config.num_layers == kLayersOf27B ? per_head
-                                                            : config.head_dim),
-      config);
-  if (!fields.Has("rope.freq_base"))
+  ReadGemmaGguf(fields, kLayersOf27B, config);
+  NormHeads(config);
+  fields.Refuse("attn_logit_softcapping", 0.0);
+  constexpr const char* kSoftcap = "final_logit_softcapping";
+  if (fields.Has(kSoftcap)) config.logit_softcap = fields.Positive(kSoftcap);
+  if (!fields.Has("rope.freq_base")) {
     config.rotary[kGlobal].theta = kGlobalTheta;
+  }
   config.rotary.push_back(
       {.theta = fields.Positive("rope.freq_base_swa", kLocalTheta)});
   const int64_t window = fields.Size("attention.sliding_window");
@@ -118,7 +86,7 @@ void ReadGemma3Gguf(GgufFields& fields, ModelConfig& config) {
 Architecture Gemma3Architecture() {
   return {.folder_name = "Gemma3ForCausalLM",
           .read_folder = ReadGemma3Folder,
-          .folder_tensors = kGemma3Tensors,
+          .folder_tensors = kGemmaTensors,
           .folder_norms_less_one = true,
           .gguf_name = "gemma3",
           .read_gguf = ReadGemma3Gguf};

@@ -5,16 +5,10 @@
 namespace espalier {
 namespace {
 
-// A Llama whose layers may all have the same window. In transformers, absent is
-// not null.
+// A Llama whose layers may all have the same window.
 void ReadMistralFolder(JsonFields& fields, ModelConfig& config) {
   ReadLlamaFields(fields, config);
-  constexpr int64_t kDefaultWindow = 4096;
-  const bool none =
-      fields.json().contains("sliding_window") && !fields.Has("sliding_window");
-  if (none) return;
-  const int64_t window = fields.Size("sliding_window", kDefaultWindow);
-  for (int64_t i = 0; i < config.num_layers; ++i) SetWindow(i, window, config);
+  ReadCommonWindow(fields, config);
 }
 
 }  // namespace

@@ -48,6 +48,18 @@ void ReadExpertLayers(JsonFields& fields, ModelConfig& config) {
   }
 }
 
+// All layers have the window, or none: transformers does not read layer_types.
+void ReadMoeWindow(JsonFields& fields, ModelConfig& config) {
+  if (!fields.Flag("use_sliding_window", false)) {
+    CheckFullAttention(fields);
+    return;
+  }
+  if (fields.Has("layer_types")) {
+    fields.Unimplemented("layer_types beside use_sliding_window");
+  }
+  ReadCommonWindow(fields, config);
+}
+
 // Qwen3 with experts in some layers or all.
 void ReadQwen3MoeFolder(JsonFields& fields, ModelConfig& config) {
   if (!fields.Has("head_dim")) fields.Fail("head_dim", "is missing");
@@ -60,7 +72,7 @@ void ReadQwen3MoeFolder(JsonFields& fields, ModelConfig& config) {
   }
   if (fields.Flag("mlp_bias", false)) fields.Unimplemented("mlp_bias true");
   ReadExpertLayers(fields, config);
-  CheckFullAttention(fields);
+  ReadMoeWindow(fields, config);
 }
 
 // Every layer has experts, and the weights of a row's experts sum to one, as

@@ -91,7 +91,7 @@ TEST(Ops, DenseAttentionAgreesWithAttentionByRows) {
       const at::Tensor k = at::randn({2, 100, 20}), v = at::randn({2, 100, 20});
       for (int64_t window : {0, 1, 3, 29, 80}) {
         EXPECT_TRUE(at::allclose(
-            ops::AttendByRows(q, k, v, tree, window),
+            ops::AttendByRows(q, k, v, tree, {.window = window}),
             ops::AttendDense(q, k, v, tree, ops::TreeBias(tree, window)), 1e-4,
             1e-5))
             << rows << " rows after " << prefix << ", window " << window;
@@ -115,11 +115,12 @@ TEST(Ops, AWindowIsOfPositionsOfTheRowsPath) {
       seen_v.select(1, unseen).fill_(nan);
     }
     const at::Tensor row =
-        ops::AttendByRows(q, seen_k, seen_v, tree, window)[3];
-    EXPECT_TRUE(SameBits(row, ops::AttendByRows(q, k, v, tree, window)[3]));
+        ops::AttendByRows(q, seen_k, seen_v, tree, {.window = window})[3];
+    EXPECT_TRUE(
+        SameBits(row, ops::AttendByRows(q, k, v, tree, {.window = window})[3]));
     // A position more may have a small weight.
-    EXPECT_FALSE(
-        at::equal(row, ops::AttendByRows(q, k, v, tree, window + 1)[3]));
+    EXPECT_FALSE(at::equal(
+        row, ops::AttendByRows(q, k, v, tree, {.window = window + 1})[3]));
   }
 }
 

@@ -316,6 +316,15 @@ TEST(CheckCudaCoversTest, NamesWhatIsMissing) {
   other.layers[0].norms_before = false;
   EXPECT_THAT(std::string(CheckCudaCovers(other).message()),
               HasSubstr("the CUDA backend has no layers without norms"));
+  other = config;
+  other.layers[0].score_softcap = 50;
+  EXPECT_THAT(
+      std::string(CheckCudaCovers(other).message()),
+      HasSubstr("the CUDA backend has no softcaps of attention's scores"));
+  other = config;
+  other.logit_softcap = 30;
+  EXPECT_THAT(std::string(CheckCudaCovers(other).message()),
+              HasSubstr("the CUDA backend has no softcaps of logits"));
 }
 
 }  // namespace

@@ -135,8 +135,8 @@ TEST_F(GgufConfigTest, ErrorsNameTheFieldAndItsLimit) {
     ExpectError(code, text);
   };
   expect("general.architecture", kString, Str("mamba"), kUnknown,
-         "\"mamba\" is not implemented; known: gemma3, llama, olmo2, qwen2, "
-         "qwen3, qwen3moe, smollm3");
+         "\"mamba\" is not implemented; known: gemma2, gemma3, llama, olmo2, "
+         "qwen2, qwen3, qwen3moe, smollm3");
   expect("llama.block_count", kUint32, Raw<uint32_t>(0), kInvalid,
          "llama.block_count: must be an integer of 1 .. ");
   expect("llama.embedding_length", kFloat32, Raw(48.0f), kInvalid,
@@ -149,7 +149,7 @@ TEST_F(GgufConfigTest, ErrorsNameTheFieldAndItsLimit) {
          "must be the heads' size, 8");
   expect("llama.attention.layer_norm_rms_epsilon", kFloat32, Raw(0.0f),
          kInvalid, "must be a number above 0");
-  for (const char* other : {"gemma2", "phi3", "qwen2moe"}) {
+  for (const char* other : {"cohere2", "phi3", "qwen2moe"}) {
     expect("general.architecture", kString, Str(other), kUnknown, other);
   }
   expect("llama.rope.scaling.type", kString, Str("longrope"), kUnknown,

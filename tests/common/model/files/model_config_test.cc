@@ -136,6 +136,58 @@ TEST(ModelConfig, Qwen3MayHaveWindowsInItsLastLayers) {
   ExpectError(json, absl::StatusCode::kInvalidArgument, "layer_types");
 }
 
+TEST(ModelConfig, Qwen3MoeMayHaveOneWindowInAllLayers) {
+  Json json = Qwen3();
+  json.update({{"architectures", {"Qwen3MoeForCausalLM"}},
+               {"num_experts", 4},
+               {"num_experts_per_tok", 2},
+               {"moe_intermediate_size", 8},
+               {"max_window_layers", 1},
+               {"sliding_window", 64}});
+  const auto windows = [&json] {
+    const auto config = Parse(json);
+    EXPECT_TRUE(config.ok()) << config.status();
+    return std::vector<int64_t>{config->layers.front().window,
+                                config->layers.back().window};
+  };
+  EXPECT_THAT(windows(), ElementsAre(0, 0));
+  json["use_sliding_window"] = true;
+  EXPECT_THAT(windows(), ElementsAre(64, 64));
+  json["sliding_window"] = nullptr;
+  EXPECT_THAT(windows(), ElementsAre(0, 0));
+  json["layer_types"] = Json::array(
+      {"full_attention", "full_attention", "full_attention", "full_attention"});
+  ExpectError(json, absl::StatusCode::kUnimplemented,
+              "layer_types beside use_sliding_window");
+}
+
+TEST(ModelConfig, Gemma2HasSoftcapsAndAWindowInEveryOtherLayer) {
+  Json json = Llama();
+  json.update({{"architectures", {"Gemma2ForCausalLM"}},
+               {"hidden_size", 64},
+               {"head_dim", 16},
+               {"query_pre_attn_scalar", 24},
+               {"sliding_window", 32}});
+  const auto config = Parse(json);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->logit_softcap, 30);
+  EXPECT_EQ(config->embedding_scale, 8);
+  for (int i = 0; i < 4; ++i) {
+    const LayerShape& layer = config->layers[i];
+    EXPECT_EQ(layer.score_softcap, 50);
+    EXPECT_EQ(layer.window, i % 2 == 0 ? 32 : 0) << i;
+    EXPECT_EQ(layer.query_scalar, 24);
+    EXPECT_EQ(layer.head_norm, HeadNorm::kNone);
+  }
+  json["attn_logit_softcapping"] = nullptr;
+  json["final_logit_softcapping"] = 7.5;
+  EXPECT_EQ(Parse(json)->layers[3].score_softcap, 0);
+  EXPECT_EQ(Parse(json)->logit_softcap, 7.5);
+  json["attn_logit_softcapping"] = -1;
+  ExpectError(json, absl::StatusCode::kInvalidArgument,
+              "attn_logit_softcapping");
+}
+
 TEST(ModelConfig, ReadsGpt2WithItsDefaults) {
   const auto config = Parse(Gpt2());
   ASSERT_TRUE(config.ok()) << config.status();
@@ -154,9 +206,10 @@ TEST(ModelConfig, UnknownArchitectureListsTheKnownOnes) {
   json["architectures"] = {"MambaForCausalLM"};
   ExpectError(json, absl::StatusCode::kUnimplemented, "MambaForCausalLM");
   ExpectError(json, absl::StatusCode::kUnimplemented,
-              "known: GPT2LMHeadModel, Gemma3ForCausalLM, LlamaForCausalLM, "
-              "MistralForCausalLM, Olmo2ForCausalLM, Qwen2ForCausalLM, "
-              "Qwen3ForCausalLM, Qwen3MoeForCausalLM, SmolLM3ForCausalLM");
+              "known: GPT2LMHeadModel, Gemma2ForCausalLM, Gemma3ForCausalLM, "
+              "LlamaForCausalLM, MistralForCausalLM, Olmo2ForCausalLM, "
+              "Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, "
+              "SmolLM3ForCausalLM");
   json["architectures"] = 3;
   ExpectError(json, absl::StatusCode::kInvalidArgument, "architectures");
 }

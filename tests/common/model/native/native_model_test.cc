@@ -50,6 +50,7 @@ std::vector<Subject> Subjects() {
       subjects.push_back({"Gpt2", testing::WriteTinyGpt2, name, dtype});
       subjects.push_back({"Qwen3Moe", testing::WriteTinyQwen3Moe, name, dtype});
       subjects.push_back({"Gemma3", testing::WriteTinyGemma3, name, dtype});
+      subjects.push_back({"Gemma2", testing::WriteTinyGemma2, name, dtype});
     }
     subjects.push_back({"Llama", testing::WriteTinyLlama, kernels->name,
                         ComputeDType::kInt4, nn::KvType::kInt8});
