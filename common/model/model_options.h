@@ -26,8 +26,8 @@ struct ModelOptions {
   // a GPU.
   std::optional<ComputeDType> compute_dtype = ComputeDType::kFloat32;
   int64_t threads = 0;  // of the CPU; 0: the cores that this process may use
-  // What keys and values are rounded to. nullopt: float32 where products are of
-  // float32, else bf16. Others than that: of the native backend alone.
+  // Names what keys and values are rounded to. nullopt: float32 where products
+  // are of float32, else bf16. Others than that: of the native backend alone.
   std::optional<nn::KvType> kv_cache_type = {};
   // 0: half of the memory that is available once the weights are loaded
   // (common/base/available_memory.h), allocated as needed; on a GPU nine tenths
@@ -47,7 +47,7 @@ struct ModelOptions {
   // The ring in which the cuda backend leaves features; on the model's device.
   // Null: it leaves none.
   std::shared_ptr<FeatureRing> feature_ring = nullptr;
-  // Whether the cuda backend makes graphs (see LaunchGraphs).
+  // Is true if the cuda backend makes graphs (see LaunchGraphs).
   bool cuda_graphs = false;
 };
 

@@ -13,7 +13,7 @@ class ShutdownSignals {
  public:
   ShutdownSignals();
 
-  // What SIGHUP reads again. Add to it before Wait.
+  // Holds what SIGHUP reads again. Add to it before Wait.
   Reload& reload() { return reload_; }
 
   // Blocks until SIGTERM or SIGINT arrives and returns it. From then on a

@@ -50,7 +50,7 @@ class GenerateCalls {
   // Answers that are finished and not read yet.
   UnreadStreams& unread() { return unread_; }
 
-  // Whether this caller is not told what drafts have brought.
+  // Is true if this caller is not told what drafts have brought.
   bool HidesRounds(bool is_operator) const {
     return options_.paced && !is_operator;
   }

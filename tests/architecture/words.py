@@ -29,6 +29,8 @@ PHRASES = re.compile(r"\btimes less\b|\bno choice about\b|\bthat cannot be follo
 # declaration.
 BEGINS_LATE = re.compile(r"(Of|And|But|Those|The same|Also|and|or|then) ")
 GOES_ON = re.compile(r",$")
+# A comment of a header that begins with a clause in place of a sentence.
+CLAUSE = re.compile(r"(What|Whether) ")
 # Where comments are read.
 COMMENTED = re.compile(r"(common/|drafter/|lab/|tests/|verifier/|coordinator/).*\.(h|cc|cu|py|sh)$")
 
@@ -53,7 +55,8 @@ def problems(name: str, text: str) -> Iterator[tuple[Any, str] | tuple[int, str]
             yield number, line.strip()
     if COMMENTED.match(name):
         for number, comment in comments(name, text):
-            if BEGINS_LATE.match(comment) or GOES_ON.search(comment):
+            if BEGINS_LATE.match(comment) or GOES_ON.search(comment) or (
+                    name.endswith(".h") and CLAUSE.match(comment)):
                 yield number, f"a comment needs a subject and a verb: {comment[:60]}"
 
 

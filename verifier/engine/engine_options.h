@@ -36,7 +36,7 @@ struct EngineOptions {
   PassCosts pass_costs;  // as measured; empty: unknown, none are kept
   TableTrust pass_costs_trust = TableTrust::kUsual;
   std::vector<ExpertsRead> unlike_experts = {};  // see MeasuredCosts
-  // Whether sessions take K/V of equal prefixes from each other, and from
+  // Is true if sessions take K/V of equal prefixes from each other, and from
   // earlier ones. Does not change the text.
   bool shares_prefixes = true;
   int64_t max_feature_bytes = int64_t{256} << 20;  // for shared prefixes

@@ -27,8 +27,8 @@ namespace espalier::verifier {
 // published().
 class MeasuringPasses {
  public:
-  // What it works on; all must outlive this object. `rule` verifies the trees
-  // of measuring passes.
+  // Names what it works on; all must outlive this object. `rule` verifies the
+  // trees of measuring passes.
   struct Parts {
     LanguageModel& model;
     TargetPass& target_pass;

@@ -32,7 +32,7 @@ struct PassMember {
 // decides. Used on the engine's executor.
 class PassRunner {
  public:
-  // What it works on; all must outlive this object.
+  // Names what it works on; all must outlive this object.
   struct Parts {
     LanguageModel& model;
     const Executor& clock;

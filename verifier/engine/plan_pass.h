@@ -12,7 +12,8 @@ namespace espalier::verifier {
 struct PassWork {
   int64_t prompt_rows = 0;  // tokens to cache before the tree's root
   int64_t tree_rows = 1;    // root included
-  // What a row of the prompt costs, in others' rows. Counts where others wait.
+  // Says what a row of the prompt costs, in others' rows. Counts where others
+  // wait.
   int64_t prompt_row_cost = 1;
 };
 

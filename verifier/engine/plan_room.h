@@ -9,7 +9,7 @@
 
 namespace espalier::verifier {
 
-// What one sequence holds and needs of the K/V pool, in tokens.
+// Says what one sequence holds and needs of the K/V pool, in tokens.
 struct RoomClaim {
   int64_t held = 0;       // alone
   int64_t shared = 0;     // together with others, beside `held`

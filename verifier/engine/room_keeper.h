@@ -23,7 +23,7 @@ namespace espalier::verifier {
 // its text does not change. Used on the engine's executor.
 class RoomKeeper {
  public:
-  // What it works on; all must outlive this object.
+  // Names what it works on; all must outlive this object.
   struct Parts {
     LanguageModel& model;
     const Executor& clock;

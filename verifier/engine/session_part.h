@@ -1,4 +1,4 @@
-// What a session's request needs of a pass, and gets.
+// Holds what a session's request needs of a pass, and gets.
 #ifndef ESPALIER_VERIFIER_ENGINE_SESSION_PART_H_
 #define ESPALIER_VERIFIER_ENGINE_SESSION_PART_H_
 

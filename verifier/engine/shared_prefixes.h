@@ -13,10 +13,10 @@
 
 namespace espalier::verifier {
 
-// What sessions whose texts begin alike take from each other, and from earlier
-// ones: the model's K/V, and the features and log-probabilities that belong to
-// it, where the sequences have the same cache_salt. Used on the engine's
-// executor.
+// Holds what sessions whose texts begin alike take from each other, and from
+// earlier ones: the model's K/V, and the features and log-probabilities that
+// belong to it, where the sequences have the same cache_salt. Used on the
+// engine's executor.
 class SharedPrefixes {
  public:
   struct Options {

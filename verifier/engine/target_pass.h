@@ -46,7 +46,7 @@ class TargetPass {
     int64_t ranked_prompt_rows = 0;
     // [nodes] what the adjustments' grammar allows; null: there is no grammar.
     const grammar::TokenMasks* masks = nullptr;
-    // Whether Compare will be called. It needs the gathered values of a rule
+    // Is true if Compare will be called. It needs the gathered values of a rule
     // that reads distributions; for a rule that only draws tokens, the logits
     // themselves.
     bool compared = false;

@@ -74,7 +74,7 @@ class CudaDecoder {
   int64_t logit_stride() const { return logits_.stride(); }
 
  private:
-  // What the host says of a pass, on the device.
+  // Holds what the host says of a pass, on the device.
   struct Description {
     const int32_t* tokens = nullptr;
     const int32_t* page_tables = nullptr;  // [groups, page_table_size]

@@ -26,8 +26,8 @@ class CudaMixture {
   // device.
   absl::Status Reserve(int rows);
 
-  // What the router reads, [rows, hidden]: the rows that Launch is given, not
-  // rounded.
+  // Points to what the router reads, [rows, hidden]: the rows that Launch is
+  // given, not rounded.
   float* router_input() const { return router_input_.data(); }
 
   // `input`: activations [rows, hidden]. `layer` has experts.

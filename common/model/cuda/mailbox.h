@@ -14,9 +14,9 @@
 
 namespace espalier {
 
-// What host and device tell each other about a pass: room that exists on both
-// sides, in the host's pinned memory and in the device's, and goes over in one
-// copy. It stays where it is, and is used again. One thread.
+// Holds what host and device tell each other about a pass: room that exists on
+// both sides, in the host's pinned memory and in the device's, and goes over in
+// one copy. It stays where it is, and is used again. One thread.
 class Mailbox {
  public:
   // The device must outlive this object.

@@ -14,7 +14,8 @@ namespace espalier {
 
 inline constexpr std::string_view kTokenTensor = "token_embd.weight";
 inline constexpr std::string_view kOutputTensor = "output.weight";
-// What Llama 3.1's rotary frequencies are divided by: [head_dim / 2].
+// Names the tensor by which Llama 3.1's rotary frequencies are divided:
+// [head_dim / 2].
 inline constexpr std::string_view kRopeFactorsTensor = "rope_freqs.weight";
 
 // Reads the configuration in a GGUF file: its metadata, and what follows from

@@ -11,9 +11,9 @@
 
 namespace espalier {
 
-// What tokenizer.ggml.pre says of how a text becomes words. Names that
-// llama.cpp maps to the same regular expressions are one family; the patterns
-// are those of the models' own tokenizer.json.
+// Describes what tokenizer.ggml.pre says of how a text becomes words. Names
+// that llama.cpp maps to the same regular expressions are one family; the
+// patterns are those of the models' own tokenizer.json.
 struct GgufTokenizerFamily {
   absl::Span<const std::string_view> names;
   absl::Span<const std::string_view> patterns;

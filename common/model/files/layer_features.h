@@ -10,8 +10,9 @@
 
 namespace espalier {
 
-// What a description may ask for beyond a plain Llama, of which all layers are
-// alike. A back end lists what it has, so that it refuses the rest by name.
+// Names what a description may ask for beyond a plain Llama, of which all
+// layers are alike. A back end lists what it has, so that it refuses the rest
+// by name.
 enum class LayerFeature {
   kExperts,
   kWindows,

@@ -14,7 +14,7 @@ namespace espalier {
 // `fields`; what was read is sound anyway: sizes are positive, and there is a
 // layer.
 
-// What a file means that leaves a field out.
+// Says what a file means that leaves a field out.
 struct LlamaDefaults {
   double rope_theta = 10000;
   bool tied_head = false;

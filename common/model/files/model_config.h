@@ -28,8 +28,9 @@ struct RotaryTable {
   std::vector<double> factors = {};
 };
 
-// What a model folder's config.json, or a GGUF file's metadata, says. Checked:
-// every size is positive and bounded, and head counts divide what they must.
+// Holds what a model folder's config.json, or a GGUF file's metadata, says.
+// Checked: every size is positive and bounded, and head counts divide what they
+// must.
 struct ModelConfig {
   DecoderKind kind = DecoderKind::kLlama;
   int64_t num_layers = 0;

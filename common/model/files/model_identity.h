@@ -12,12 +12,12 @@
 
 namespace espalier {
 
-// What every service knows of the target: its identity and its tokenizer.
+// Holds what every service knows of the target: its identity and its tokenizer.
 struct TargetIdentity {
   ModelIdentity identity;
   std::unique_ptr<Tokenizer> tokenizer;
-  // What ends a text, ascending: the end tokens of the configuration and of
-  // the tokenizer, and what ends a turn by the chat template. May be empty.
+  // Lists what ends a text, ascending: the end tokens of the configuration and
+  // of the tokenizer, and what ends a turn by the chat template. May be empty.
   std::vector<TokenId> end_tokens;
 };
 

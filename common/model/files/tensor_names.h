@@ -30,7 +30,7 @@ struct TensorName {
   // the file has the experts' tensors as one, whose first dimension counts
   // them.
   const char* name;
-  // Whether such a layer has it; null: every layer does.
+  // Returns true if such a layer has it; null: every layer does.
   bool (*part_of)(const LayerShape& layer) = nullptr;
 };
 

@@ -17,8 +17,9 @@ namespace espalier {
 inline constexpr double kMaxAutoKl = 0.01;
 inline constexpr double kMinAutoTop1 = 0.97;
 
-// What `espalier bench quality` measured, over tests/benchmark/quality.txt with
-// a file of the default model whose matrices have this format.
+// Holds what `espalier bench quality` measured, over
+// tests/benchmark/quality.txt with a file of the default model whose matrices
+// have this format.
 struct MeasuredQuality {
   DType format;
   ComputeDType type;

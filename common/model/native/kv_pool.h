@@ -15,7 +15,7 @@ class KvPool {
  public:
   explicit KvPool(int64_t total_tokens) : total_tokens_(total_tokens) {}
 
-  // Whether Take would succeed. RESOURCE_EXHAUSTED names the limit.
+  // Returns OK if Take would succeed. RESOURCE_EXHAUSTED names the limit.
   absl::Status Check(int64_t tokens) const {
     if (tokens <= free_tokens()) return absl::OkStatus();
     return absl::ResourceExhaustedError(

@@ -46,7 +46,8 @@ struct KvElements {
 absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
                                   const KvElements& elements, ModelInfo& info);
 
-// What `options` allow to cache of a pool of `pool_tokens`, in tokens of room.
+// Returns what `options` allow to cache of a pool of `pool_tokens`, in tokens
+// of room.
 int64_t CachedTokens(const ModelOptions& options, const ModelInfo& info,
                      int64_t pool_tokens);
 

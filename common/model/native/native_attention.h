@@ -44,8 +44,8 @@ class NativeAttention {
     int64_t first_of_head = 0;  // query of the sequence and K/V head
   };
 
-  // What the layers see that see alike. Positions before a task's first page
-  // are none of its business: its prefix begins there.
+  // Holds what the layers see that see alike. Positions before a task's first
+  // page are none of its business: its prefix begins there.
   struct View {
     int64_t window = 0;  // 0: everything
     bool back_only = false;

@@ -12,7 +12,7 @@
 
 namespace espalier {
 
-// What the layers of a network run on.
+// Holds what the layers of a network run on.
 struct LayerRuntime {
   const nn::Kernels& kernels;
   nn::OperandType operand;  // of bf16 weights

@@ -12,8 +12,8 @@
 
 namespace espalier {
 
-// What the files of an architecture say, and how they say it. Each is one file
-// of this folder and one line in architectures.cc; see the README.
+// Describes what the files of an architecture say, and how they say it. Each is
+// one file of this folder and one line in architectures.cc; see the README.
 struct Architecture {
   // In the list `architectures` of config.json.
   const char* folder_name = nullptr;

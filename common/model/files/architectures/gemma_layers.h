@@ -10,7 +10,7 @@
 
 namespace espalier {
 
-// What Gemma 2 and Gemma 3 share: scaled embeddings, norms before and after
+// Gemma 2 and Gemma 3 share this: scaled embeddings, norms before and after
 // both parts of a layer, GELU, and softcaps.
 
 inline constexpr TensorName kGemmaTensors[] = {
@@ -19,7 +19,7 @@ inline constexpr TensorName kGemmaTensors[] = {
     {"post_feedforward_layernorm.weight", "ffn_output_norm.weight"},
 };
 
-// What a file means that leaves a field out; a softcap of 0 is none.
+// Says what a file means that leaves a field out; a softcap of 0 is none.
 struct GemmaDefaults {
   int64_t max_positions = 0;
   double score_softcap = 0;
