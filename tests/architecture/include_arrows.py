@@ -125,7 +125,7 @@ ARROWS = {
     "coordinator/pool": ["common/base", "common/rpc", "common/spec"],
     # It knows a model's identity only: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/chat", "common/config", "common/http",
-                    "common/model/files", "common/obs", "common/rpc",
+                    "common/model/files", "common/obs", "common/rpc", "common/spec",
                     "coordinator/api", "coordinator/http", "coordinator/merge",
                     "coordinator/pool", "coordinator/rounds", "coordinator/tenants"],
     # What its program puts together: also drafters in its process.
