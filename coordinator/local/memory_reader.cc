@@ -27,30 +27,44 @@ uint64_t ReadAll(absl::Span<const uint64_t> words) {
   return std::accumulate(std::begin(sums), std::end(sums), uint64_t{0});
 }
 
+// More than caches hold. Larger reads read it again: there may be no room for
+// the model's size a second time.
+constexpr int64_t kMaxBytes = int64_t{1} << 30;
+
 // Memory that several threads read together.
 class CpuReader final : public MemoryReader {
  public:
   CpuReader(int64_t bytes, int64_t threads)
-      : block_(nn::AllocateHugePages(bytes)),
+      : words_(bytes / kWord),
+        block_(nn::AllocateHugePages(std::min(bytes, kMaxBytes))),
         memory_(reinterpret_cast<uint64_t*>(block_.get()),
-                bytes / static_cast<int64_t>(sizeof(uint64_t))),
+                std::min(bytes, kMaxBytes) / kWord),
         pool_({.threads = threads}) {
     std::fill(memory_.begin(), memory_.end(), 1);
   }
 
   absl::Status Read() override {
     const nn::ThreadPool::CallerPin pin(pool_);
-    const int64_t share = std::ssize(memory_) / pool_.threads();
+    for (int64_t left = words_; left > 0; left -= std::ssize(memory_)) {
+      ReadSome(std::min<int64_t>(left, std::ssize(memory_)));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr int64_t kWord = sizeof(uint64_t);
+
+  void ReadSome(int64_t words) {
+    const int64_t share = words / pool_.threads();
     pool_.ParallelFor(pool_.threads(), /*grain=*/1,
                       [&](const nn::ThreadPool::Chunk& chunk) {
                         for (int64_t i = chunk.begin; i < chunk.end; ++i) {
                           total_ += ReadAll(memory_.subspan(i * share, share));
                         }
                       });
-    return absl::OkStatus();
   }
 
- private:
+  const int64_t words_;
   const nn::HugePageBlock block_;
   const absl::Span<uint64_t> memory_;
   nn::ThreadPool pool_;
@@ -61,7 +75,7 @@ class DeviceReader final : public MemoryReader {
  public:
   static absl::StatusOr<std::unique_ptr<MemoryReader>> Make(
       const std::string& name, int64_t bytes) {
-    constexpr int64_t kMaxBytes = int64_t{1} << 30, kShare = 16, kUnit = 16;
+    constexpr int64_t kShare = 16, kUnit = 16;
     ASSIGN_OR_RETURN(auto device, OpenComputeDevice(name));
     const int64_t size =
         std::min({kMaxBytes, device->info().free_bytes / kShare, bytes}) /

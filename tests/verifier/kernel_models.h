@@ -31,6 +31,7 @@ inline std::vector<KernelModel> KernelModels() {
   std::vector<KernelModel> models = {
       {"native", testing::WriteTinyLlama, {.backend = "native"}},
       {"windows", testing::WriteTinyGemma3, {.backend = "native"}},
+      {"softcaps", testing::WriteTinyGemma2, {.backend = "native"}},
       {"only_windows", testing::WriteTinyMistral, {.backend = "native"}},
       {"experts", testing::WriteTinyQwen3Moe, {.backend = "native"}}};
   if (!testing::HasCudaTestDevice()) return models;

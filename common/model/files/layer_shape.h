@@ -33,7 +33,7 @@ struct ExpertsShape {
 struct LayerShape {
   // A row sees so many positions, its own among them; 0: all.
   int64_t window = 0;
-  // In a block whose rows see each other, a row sees those up to itself.
+  // Rows of a block that see each other see those up to themselves here.
   bool sees_back_only = false;
   // The table in ModelConfig::rotary that queries and keys are rotated by.
   int32_t rotary = 0;

@@ -3,14 +3,18 @@
 # turns. Prints one table for each format.
 #
 #   compare.sh [--threads N] [--model FILE.gguf] [--formats F,F] [--rounds R]
+#       [--parts P,P] [--quality TOKENS]
 #
 # Formats: BF16, Q8_0, Q4_0 and Q4_1, or also Q4_K_M, Q5_K_M and Q6_K. llama.cpp
 # makes the files from MODEL, by its own rules (a vocabulary of Q8_0 in files of 4
-# bits; Q5_0 and Q8_0 where rows are not whole super-blocks).
+# bits; Q5_0 and Q8_0 where rows are not whole super-blocks). AS_IS is MODEL itself.
 #
 # Times of forward passes with the logits of all rows, after 512 cached tokens;
-# tokens/s of greedy decoding, plain and with prompt lookup (8 drafted tokens at
-# most), prefill excluded. llama.cpp takes part twice, with its default and with
+# tokens/s of prompts, and of greedy decoding, plain and with prompt lookup (8
+# drafted tokens at most), prefill excluded. Prompts are ChatML where the vocabulary
+# has its marks, else the bare text. With --quality, both also score so many tokens
+# of tests/benchmark/quality.txt. --rounds 0 leaves the speed out; --parts of
+# forward, plain (with the prompts) and lookup, others than all three. llama.cpp takes part twice, with its default and with
 # flash attention off, which is faster for few rows on a CPU; the ratio is to the
 # faster one. libllama has no speculation: the loop on its API is ours.
 #
@@ -77,11 +81,15 @@ compile_measure() {
 # One file in a format, from $model.
 convert_model() {
   local new=$home/new.gguf
+  if [[ $1 == AS_IS ]]; then
+    ln -sf "$model" "$stem-$1.gguf"
+    return
+  fi
   "$measure" convert "$model" "$new" "$1"
   mv "$new" "$stem-$1.gguf"
 }
 
-threads=$(nproc) rounds=3 formats=BF16,Q8_0,Q4_0,Q4_1
+threads=$(nproc) rounds=3 quality=0 parts=forward,plain,lookup formats=BF16,Q8_0,Q4_0,Q4_1
 model=$(echo "$model"/*.gguf)
 while (($# > 0)); do
   case $1 in
@@ -89,7 +97,9 @@ while (($# > 0)); do
     --model) model=$2 ;;
     --formats) formats=$2 ;;
     --rounds) rounds=$2 ;;
-    *) echo "usage: compare.sh [--threads N] [--model FILE.gguf] [--formats F,F] [--rounds R]" >&2; exit 2 ;;
+    --parts) parts=$2 ;;
+    --quality) quality=$2 ;;
+    *) echo "usage: compare.sh [--threads N] [--model FILE.gguf] [--formats F,F] [--rounds R] [--parts P,P] [--quality TOKENS]" >&2; exit 2 ;;
   esac
   shift 2
 done
@@ -107,4 +117,5 @@ mkdir -p "$home"
   done
 } >&2
 python3 "$here/compare.py" --bin "$bin" --measure "$measure" --stem "$stem" \
-  --formats "$formats" --threads "$threads" --rounds "$rounds"
+  --formats "$formats" --threads "$threads" --rounds "$rounds" \
+  --parts "$parts" --quality "$quality"

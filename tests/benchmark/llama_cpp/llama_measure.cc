@@ -4,17 +4,19 @@
 //   llama_measure convert MODEL.gguf OUTPUT.gguf BF16|Q8_0|Q4_0|Q4_1
 //   llama_measure prompt MODEL.gguf < TEXT
 //   llama_measure MODEL.gguf THREADS FLASH forward ROWS,ROWS
-//   llama_measure MODEL.gguf THREADS FLASH score IDS
+//   llama_measure MODEL.gguf THREADS FLASH score < LINES_OF_IDS
 //   llama_measure MODEL.gguf THREADS FLASH plain|lookup IDS MAX_TOKENS STOP_ID
 //
 // convert: the model with matrices of another type, by llama.cpp's own rules.
-// prompt: a text's token ids, and the id that ends an answer. forward: as
-// `espalier bench forward`: a pass over so many rows with the logits of all
-// rows, after 512 cached tokens; the best of a second's repetitions. score: the
-// log-probability of each token after the first. plain: greedy decoding.
-// lookup: the same with prompt lookup. libllama has no speculation of its own;
-// this loop is ours. Tokens per second count the tokens and the time after the
-// first token, so no prefill.
+// prompt: a text's token ids, after the token that begins every text if the
+// model has one, and the id that ends an answer. forward: as `espalier bench
+// forward`: a pass over so many rows with the logits of all rows, after 512
+// cached tokens; the best of a second's repetitions. score: for each line, a
+// text of its own, the log-probability of each token after the first, and the
+// likeliest token in its place. plain: greedy decoding. lookup: the same with
+// prompt lookup. libllama has no speculation of its own; this loop is ours.
+// Tokens per second count the tokens and the time after the first token, so no
+// prefill, whose time is a number of its own.
 //
 // FLASH: "auto" for llama.cpp's choice, "off" for no flash attention, which is
 // faster for few rows. All else is llama.cpp's default; the K/V cache is f16.
@@ -99,14 +101,15 @@ class Sequence {
     return llama_vocab_n_tokens(llama_model_get_vocab(model_));
   }
 
-  // Runs and caches the tokens, at most kPrefillChunk, with all their logits.
-  void Append(const llama_token* tokens, int count) {
+  // Runs and caches the tokens, at most kPrefillChunk, with the logits of the
+  // rows from `first_wanted` on.
+  void Append(const llama_token* tokens, int count, int first_wanted = 0) {
     for (int i = 0; i < count; ++i) {
       batch_.token[i] = tokens[i];
       batch_.pos[i] = length_ + i;
       batch_.n_seq_id[i] = 1;
       batch_.seq_id[i][0] = 0;
-      batch_.logits[i] = 1;
+      batch_.logits[i] = i >= first_wanted ? 1 : 0;
     }
     batch_.n_tokens = count;
     if (llama_decode(context_, batch_) != 0) Die("llama_decode failed");
@@ -141,7 +144,7 @@ class Sequence {
     int count = 0;
     for (int begin = 0; begin < size; begin += count) {
       count = std::min(kPrefillChunk, size - begin);
-      Append(tokens.data() + begin, count);
+      Append(tokens.data() + begin, count, count - 1);
     }
     return Greedy(count - 1);
   }
@@ -221,8 +224,10 @@ void Generate(const Setup& setup, bool lookup, const Tokens& prompt,
   const size_t limit = prompt.size() + max_tokens;
   Sequence sequence(setup, static_cast<int>(limit) + kDraftTokens);
   Tokens text = prompt;
+  auto start = Clock::now();
   text.push_back(sequence.Prefill(prompt));
-  const auto start = Clock::now();
+  const double prefill_seconds = SecondsSince(start);
+  start = Clock::now();
   size_t end = text.size();  // of the answer, after its stop token
   int passes = 0;
   for (; end < limit && text[end - 1] != stop; ++passes) {
@@ -233,8 +238,10 @@ void Generate(const Setup& setup, bool lookup, const Tokens& prompt,
     while (end < text.size() && text[end - 1] != stop) ++end;
   }
   const double seconds = SecondsSince(start);
-  std::printf("{\"tokens\":%zu,\"seconds\":%.6f,\"passes\":%d,\"token_ids\":[",
-              end - prompt.size() - 1, seconds, passes);
+  std::printf(
+      "{\"tokens\":%zu,\"seconds\":%.6f,\"prefill_seconds\":%.6f,"
+      "\"passes\":%d,\"token_ids\":[",
+      end - prompt.size() - 1, seconds, prefill_seconds, passes);
   for (size_t i = prompt.size(); i < end; ++i) {
     std::printf("%s%d", i == prompt.size() ? "" : ",", text[i]);
   }
@@ -248,20 +255,45 @@ double LogProbability(const float* logits, int vocab_size, llama_token token) {
   return logits[token] - most - std::log(sum);
 }
 
-void Score(const Setup& setup, const Tokens& tokens) {
+void PrintNumbers(const char* name, const char* format,
+                  const std::vector<double>& numbers) {
+  std::printf("\"%s\":[", name);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (i > 0) std::printf(",");
+    std::printf(format, numbers[i]);
+  }
+  std::printf("]");
+}
+
+void ScoreText(Sequence& sequence, const Tokens& tokens) {
   const int size = static_cast<int>(tokens.size());
-  Sequence sequence(setup, size);
-  std::printf("{\"logprobs\":[");
+  std::vector<double> logprobs, likeliest;
+  sequence.Truncate(0);
   for (int begin = 0; begin + 1 < size; begin += kPrefillChunk) {
     const int count = std::min(kPrefillChunk, size - 1 - begin);
     sequence.Append(tokens.data() + begin, count);
     for (int i = 0; i < count; ++i) {
-      std::printf("%s%.5f", begin + i == 0 ? "" : ",",
-                  LogProbability(sequence.LogitsOf(i), sequence.vocab_size(),
-                                 tokens[begin + i + 1]));
+      logprobs.push_back(LogProbability(
+          sequence.LogitsOf(i), sequence.vocab_size(), tokens[begin + i + 1]));
+      likeliest.push_back(sequence.Greedy(i));
     }
   }
-  std::printf("]}\n");
+  std::printf("{");
+  PrintNumbers("logprobs", "%.5f", logprobs);
+  std::printf(",");
+  PrintNumbers("likeliest", "%.0f", likeliest);
+  std::printf("}\n");
+}
+
+void Score(const Setup& setup) {
+  std::vector<Tokens> texts;
+  size_t longest = 1;
+  for (std::string line; std::getline(std::cin, line);) {
+    texts.push_back(ParseNumbers(line.c_str()));
+    longest = std::max(longest, texts.back().size());
+  }
+  Sequence sequence(setup, static_cast<int>(longest));
+  for (const Tokens& tokens : texts) ScoreText(sequence, tokens);
 }
 
 llama_ftype FileType(const std::string& name) {
@@ -294,10 +326,10 @@ void Prompt(const char* path) {
   if (model == nullptr) Die("cannot load the model");
   const llama_vocab* const vocab = llama_model_get_vocab(model);
   const std::string text(std::istreambuf_iterator<char>(std::cin), {});
-  Tokens tokens(text.size() + 1);
+  Tokens tokens(text.size() + 2);
   const int count = llama_tokenize(
       vocab, text.data(), static_cast<int>(text.size()), tokens.data(),
-      static_cast<int>(tokens.size()), /*add_special=*/false,
+      static_cast<int>(tokens.size()), llama_vocab_get_add_bos(vocab),
       /*parse_special=*/true);
   if (count < 0) Die("cannot tokenize");
   std::printf("{\"stop_id\":%d,\"token_ids\":[", llama_vocab_eos(vocab));
@@ -332,8 +364,8 @@ int main(int argc, char** argv) {
     Prompt(argv[2]);
   } else if (mode == "forward" && argc == 6) {
     Forward(ParseSetup(argv + 1), ParseNumbers(argv[5]));
-  } else if (mode == "score" && argc == 6) {
-    Score(ParseSetup(argv + 1), ParseNumbers(argv[5]));
+  } else if (mode == "score" && argc == 5) {
+    Score(ParseSetup(argv + 1));
   } else if ((lookup || mode == "plain") && argc == 8) {
     Generate(ParseSetup(argv + 1), lookup, ParseNumbers(argv[5]),
              std::atoi(argv[6]), std::atoi(argv[7]));
