@@ -66,10 +66,10 @@ run() {
 announce() {
   case $preset$quick${nightly:+nightly}${words[*]:+words} in
     release) echo "Builds (15 minutes) and runs (20) all tests of the preset release but nightly ones." ;;
-    release1) echo "Builds (13 minutes) and runs (5) the unit tests." ;;
-    asan) echo "Builds (half an hour) and runs (half an hour) tests under AddressSanitizer, and fuzz targets." ;;
-    tsan) echo "Builds (half an hour) and runs (half an hour) tests under ThreadSanitizer." ;;
-    release*nightly) echo "Planted faults, mutants and long tests ($nightly): 15 minutes for one part of ten." ;;
+    release1) echo "Builds (15 minutes) and runs the unit tests." ;;
+    asan) echo "Builds and runs tests under AddressSanitizer, and fuzz targets: hours for all." ;;
+    tsan) echo "Builds and runs tests under ThreadSanitizer: hours for all." ;;
+    *nightly) echo "Planted faults, mutants and long tests ($nightly): hours for all." ;;
     *) echo "Builds and runs the tests of ${words[*]}." ;;
   esac
 }
