@@ -51,16 +51,17 @@ TEST_F(ModelFingerprintTest, OfServedFoldersStaysWhatItWas) {
 }
 
 TEST_F(ModelFingerprintTest, OfOtherKernelsIsAnother) {
-  const auto files = WeightFiles::Open(
-      ESPALIER_SOURCE_DIR "/tests/common/model/goldens/tiny-variants");
+  const std::string folder = ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char";
+  const auto config = ReadModelConfig(folder);
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto files = WeightFiles::Open(folder);
   ASSERT_TRUE(files.ok()) << files.status();
-  std::set<uint64_t> seen;
-  for (const uint64_t kernels : {0, 1, 2}) {
-    seen.insert(ModelFingerprint({}, *files, ComputeDType::kBFloat16,
-                                 DefaultKvType(ComputeDType::kBFloat16),
-                                 kernels));
-  }
-  EXPECT_EQ(seen.size(), 3);
+  const auto of = [&](uint64_t kernels) {
+    return ModelFingerprint(*config, *files, ComputeDType::kBFloat16,
+                            DefaultKvType(ComputeDType::kBFloat16), kernels);
+  };
+  EXPECT_EQ(std::set({of(0), of(1), of(2)}).size(), 3);
+  EXPECT_EQ(of(0), FingerprintOf(folder, ComputeDType::kBFloat16));
 }
 
 // tiny-variants has one checkpoint; see model_variants_test.
