@@ -20,8 +20,8 @@ struct BuiltDrafter {
   std::unique_ptr<DraftEngine> engine;
   std::unique_ptr<DraftEndpoint> traced = nullptr;  // `engine`, with spans
 
-  // Gives `sink` the spans of all sequences from now on, unless it is null. It
-  // must outlive the engine.
+  // From now on `sink` gets the spans of all sequences; null: no spans. The
+  // sink must outlive the engine.
   void Trace(SpanSink* sink) {
     traced = TraceDrafter(*engine, info.name, sink);
   }

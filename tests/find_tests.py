@@ -4,11 +4,13 @@
     find_tests.py BUILD WORD...
 
 A word is a label, such as the folder `control`, or the name of a test file, such
-as `drafter_policy_test`, or a program of tests. Prints three lines: targets to build, a regular
-expression of ctest's names or labels with its flag, and the filter of cases,
-which is empty for labels. Fails with a list of the words if one is unknown.
+as `drafter_policy_test`, or a program of tests, or a test in Python, such as
+`upgrade_test`. Prints three lines: targets to build, a regular expression of
+ctest's names or labels with its flag, and the filter of cases, which is empty for
+labels. Fails with a list of the words if one is unknown.
 """
 
+import json
 import pathlib
 import re
 import subprocess
@@ -66,6 +68,15 @@ def find_file(programs: Programs, word: str) -> tuple[str, pathlib.Path | None] 
     return None
 
 
+def in_python(build: pathlib.Path, words: list[str]) -> bool:
+    """Returns whether all words are tests that ctest runs with Python."""
+    listed = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"],
+                            stdout=subprocess.PIPE, text=True, check=True).stdout
+    scripts = {pathlib.Path(word).stem for test in json.loads(listed)["tests"]
+               for word in test.get("command", [])[1:2] if word.endswith(".py")}
+    return set(words) <= scripts
+
+
 def main() -> None:
     build, words = pathlib.Path(sys.argv[1]), sys.argv[2:]
     programs = read_programs(build)
@@ -73,6 +84,11 @@ def main() -> None:
     if all(word in labels for word in words):
         print(" ".join(f"test-{word}" for word in words))
         print(f"--label-regex ^({'|'.join(words)})$")
+        print()
+        return
+    if in_python(build, words):
+        print("all")
+        print(f"--tests-regex ^({'|'.join(words)})$")
         print()
         return
     found = [file for word in words if (file := find_file(programs, word))]

@@ -43,8 +43,8 @@ ESPALIER_HOST_DEVICE constexpr uint64_t WeightPlace(uint32_t inputs,
 // Weights of e4m3 have tiles of the same shape in the same order, a byte for
 // each number, as a warpgroup's threads hold them to multiply
 // (GroupMultiplyHeld): for two steps of 16 inputs each, 16 bytes of every
-// thread. In a word, bytes 1 and 3 are of a row, 0 and 2 of the one eight on
-// (WidenE4m3).
+// thread. In each word of 32 bits, bytes 1 and 3 belong to row r, bytes 0 and 2
+// to row r + 8 (WidenE4m3).
 inline constexpr int kE4m3TileBytes = kStripOutputs * kTileColumns;
 
 ESPALIER_HOST_DEVICE constexpr uint64_t E4m3WeightPlace(uint32_t inputs,
@@ -116,8 +116,8 @@ ESPALIER_HOST_DEVICE constexpr uint64_t ActivationBytes(uint32_t rows,
   return uint64_t{2} * PaddedRows(rows) * columns;
 }
 
-// K/V pages hold so many positions: for every layer and K/V head a panel of
-// keys, then one of values, a position each row.
+// A K/V page holds kPagePositions positions: for every layer and K/V head a
+// panel of keys, then one of values, a position each row.
 inline constexpr int kPagePositions = 64;
 
 ESPALIER_HOST_DEVICE constexpr uint32_t PanelBytes(uint32_t head_dim) {
@@ -139,9 +139,10 @@ ESPALIER_HOST_DEVICE constexpr uint32_t PanelPlace(uint32_t head_dim,
 }
 
 // Attention goes over a sequence page by page, in ascending order, and keeps a
-// state per chunk of pages. Chunks follow from the pages' numbers alone: 16 of
-// 4 pages, 16 of 8, then of 32. Short ones spread a short text over the
-// multiprocessors, and long ones keep few states of a long text.
+// state per chunk of pages. Chunks follow from the pages' numbers alone: the
+// first 16 have 4 pages each, the next 16 have 8, all others 32. Short ones
+// spread a short text over the multiprocessors, and long ones keep few states
+// of a long text.
 inline constexpr int kShortChunkPages = 4, kMiddleChunkPages = 8,
                      kLongChunkPages = 32;
 inline constexpr int kShortChunks = 16, kMiddleChunks = 32;  // before the next
@@ -164,8 +165,8 @@ ESPALIER_HOST_DEVICE constexpr int ChunkBegin(int chunk) {
   return kMiddlePages + (chunk - kMiddleChunks) * kLongChunkPages;
 }
 
-// Returns the first page that a row at `position` sees of its window, which it
-// ends. REQUIRES: 0 <= position, 1 <= window.
+// Returns the first page of the window that a row at `position` sees;
+// `position` is the last of its window. REQUIRES: 0 <= position, 1 <= window.
 ESPALIER_HOST_DEVICE constexpr int FirstSeenPage(int position, int window) {
   return position < window ? 0 : (position - window + 1) / kPagePositions;
 }

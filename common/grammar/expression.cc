@@ -24,7 +24,8 @@ int64_t Sum(int64_t a, int64_t b) { return std::min(kMaxAutomaton, a + b); }
 
 struct Size {
   int64_t places = 0;
-  int64_t repeats = 1;  // the most of a repetition, nested ones multiplied
+  // The largest count of a repetition; nested counts are multiplied.
+  int64_t repeats = 1;
 };
 
 Size SizeOf(const Expression& expression) {
@@ -41,7 +42,7 @@ Size SizeOf(const Expression& expression) {
       const int64_t repeats = expression.most == Expression::kUnbounded
                                   ? std::max(expression.least, kManyRepeats)
                                   : std::max<int64_t>(expression.most, 1);
-      // The library counts the copies beyond these.
+      // At most so many copies are made; the library counts further ones.
       constexpr int64_t kMaxCopies = 256;
       const int64_t copies =
           std::min(kMaxCopies, expression.most == Expression::kUnbounded

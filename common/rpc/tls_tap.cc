@@ -42,7 +42,7 @@ int ObserverIndex() {
   return index;
 }
 
-// Null: it is not tapped.
+// Returns the observer of a server's connection; null: it has none.
 SocketObserver* ObserverOfServer(SSL* ssl) {
   if (SSL_is_server(ssl) == 0) return nullptr;
   void* known = SSL_get_ex_data(ssl, ObserverIndex());
@@ -80,7 +80,8 @@ ClientRandom::State ClientRandom::Feed(absl::string_view bytes) {
   return Check();
 }
 
-// No client divides its first message among records.
+// Assumes that a client's first message is in one record: all known clients do
+// so.
 ClientRandom::State ClientRandom::Check() const {
   const auto byte = [this](size_t i) {
     return static_cast<unsigned char>(begin_[i]);
@@ -116,7 +117,8 @@ void UntapTls(const std::string& random) {
 
 }  // namespace espalier
 
-// Replace OpenSSL's for this program and the libraries that it loads.
+// These two functions replace those of OpenSSL in this program and in the
+// libraries that it loads.
 extern "C" {
 
 int SSL_read(SSL* ssl, void* buffer, int size) {

@@ -30,9 +30,9 @@ enum class Alphabet {
 struct TokenizerFile {
   Alphabet alphabet = Alphabet::kByteLevel;
   Vocabulary vocabulary;
-  Merges merges;  // in order of precedence, unless merge_ranks has it
-  // [merges] the rank of each merge; of equal ranks the leftmost pair comes
-  // first. Or empty.
+  Merges merges;  // in order of precedence if merge_ranks is empty
+  // [merges] The rank of each merge, or empty. Of equal ranks, the leftmost
+  // pair comes first.
   std::vector<int32_t> merge_ranks;
   std::vector<AddedToken> added_tokens;
   Normalizer normalizer;

@@ -28,9 +28,9 @@ inline constexpr double kMaxOverMean = 1.25;
 
 // The index of the replica for a session with this key: rendezvous hashing
 // (Thaler and Ravishankar, 1998) with bounded loads (Mirrokni and others,
-// arXiv 1608.01350). The replicas are ranked by a hash of key and replica, and
-// the first one gets the session whose load stays at most kMaxOverMean times
-// the mean, rounded up. So a replica that comes or goes moves only its own
+// arXiv 1608.01350). The replicas are ranked by a hash of key and replica. The
+// session goes to the first one whose load stays at most kMaxOverMean times the
+// mean, rounded up. So a replica that comes or goes moves only its own
 // share of the sessions, and a popular text does not fill one replica.
 // REQUIRES: there is a replica.
 size_t ChooseReplica(uint64_t session, absl::Span<const Replica> replicas);

@@ -15,8 +15,8 @@ namespace espalier::coordinator {
 
 // Requests that wait, in a line for each tenant. The next one is of the tenant
 // that has been charged the least, as in start-time fair queueing; a line that
-// was empty gets no credit for that time. One line is a plain queue. Lives on
-// the executor.
+// was empty gets no credit for the time in which it was empty. One line is a
+// plain queue. Lives on the executor.
 class FairQueue {
  public:
   // Where in its line: by time, and by ticket among equal times.

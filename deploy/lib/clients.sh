@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154  # set by paths.sh, wheels.sh and versions.env
-# Clients over HTTP, for tests/deploy/http_test.py: $clients has OpenAI's and Anthropic's
+# Clients over HTTP, for tests/deploy/http_clients_test.py: $clients has OpenAI's and Anthropic's
 # own, $further_clients has LangChain's, LiteLLM's, pydantic-ai and the load generator Locust.
 clients_are_ready() {
   [[ $(cat "$clients/.stamp" 2>/dev/null) == "$ESPALIER_CLIENT_PACKAGES" ]] &&

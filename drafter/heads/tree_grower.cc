@@ -9,8 +9,8 @@
 
 namespace espalier::drafter {
 
-// The growing tree of one job. The lookahead's tokens and then the expanded
-// nodes are rows after the sequence's own.
+// The growing tree of one job. Rows after the sequence's own are the
+// lookahead's tokens, then the expanded nodes.
 class TreeGrower::Growth {
  public:
   Growth(const Job& job, const Options& options)

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
-import http_test
+import http_clients_test
 import live_cluster
 
 QUESTION = "What is a glacier? One sentence."
@@ -75,7 +75,7 @@ setInterval(() => {
   measureContrast(root);
   document.getElementById('seen').innerHTML = part('messages').innerHTML;
 }, 50);
-</script>""".replace("KEY", http_test.KEY).replace("QUESTION", QUESTION)
+</script>""".replace("KEY", http_clients_test.KEY).replace("QUESTION", QUESTION)
 
 
 class Visited:
@@ -128,11 +128,11 @@ class Visited:
 @unittest.skipUnless(live_cluster.CHROMIUM, "chromium is not installed")
 class ChatPageTest(unittest.TestCase):
     browser: live_cluster.Browser
-    served: http_test.Served
+    served: http_clients_test.Served
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.served = http_test.Served()
+        cls.served = http_clients_test.Served()
         cls.addClassCleanup(cls.served.close)
         cls.browser = live_cluster.Browser(cls.served.folder)
 
@@ -167,7 +167,7 @@ class ChatPageTest(unittest.TestCase):
 SCREENSHOT = None
 
 if __name__ == "__main__":
-    if not http_test.MODEL.exists():
+    if not http_clients_test.MODEL.exists():
         print("skipped: no model (deploy/setup.sh --tests)")
         sys.exit(0)
     SCREENSHOT = live_cluster.take_screenshot_path()

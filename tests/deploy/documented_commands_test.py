@@ -45,7 +45,7 @@ NOT_RUN = {
     "docker/build.sh": "builds images",
     "deploy/containers.sh": "builds images",
     "tests/benchmark/llama_cpp/compare.sh": "builds llama.cpp and measures for minutes",
-    "grpcurl": "not packaged for Debian; load_test and http_test are foreign clients",
+    "grpcurl": "not packaged for Debian; load_test and http_clients_test are foreign clients",
     "python3 -m grpc_tools.protoc": "needs a package from pip; foreign clients are tested "
                                     "with python3-grpcio",
     "prometheus --web.user-assets": "dashboard_test starts it",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import http_fields
-import http_test
+import http_clients_test
 import live_cluster
 import stubs
 from http_fields import NONE
@@ -112,7 +112,7 @@ class Http:
     def post(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]] | tuple[int, Any]:
         """Status and body, a stream as {"text", "events", "usage_events"}."""
         self._connection.request("POST", path, json.dumps(body),
-                                 {"Authorization": f"Bearer {http_test.KEY}"})
+                                 {"Authorization": f"Bearer {http_clients_test.KEY}"})
         response = self._connection.getresponse()
         said = response.read().decode()
         if not response.headers["Content-Type"].startswith("text/event-stream"):
@@ -201,14 +201,14 @@ class FieldsTest(unittest.TestCase):
     meanings: dict[str, dict[str, str]]
     own: OwnApi
     http: Http
-    served: http_test.Served
+    served: http_clients_test.Served
 
     maxDiff = None
 
     @classmethod
     def setUpClass(cls) -> None:
         stubs.make()
-        cls.served = http_test.Served()
+        cls.served = http_clients_test.Served()
         cls.addClassCleanup(cls.served.close)
         cls.http = Http(cls.served.url)
         cls.own = OwnApi(cls.served.address("coordinator"))
@@ -357,7 +357,7 @@ class FieldsTest(unittest.TestCase):
                 self.try_field(api, path, name, trial)
 
     def test_5_nothing_is_left_out(self) -> None:
-        official = json.loads(subprocess.run([http_test.CLIENTS, "-c", OFFICIAL], check=True,
+        official = json.loads(subprocess.run([http_clients_test.CLIENTS, "-c", OFFICIAL], check=True,
                                              capture_output=True, text=True).stdout)
         own = {*http_fields.OPENAI, *http_fields.FORMS, *http_fields.FORMS_REFUSED}
         for table, api in APIS.items():
@@ -398,7 +398,7 @@ class FieldsTest(unittest.TestCase):
 WRITES = False
 
 if __name__ == "__main__":
-    if not http_test.CLIENTS.exists() or not http_test.MODEL.exists() or stubs.missing():
+    if not http_clients_test.CLIENTS.exists() or not http_clients_test.MODEL.exists() or stubs.missing():
         print(f"skipped: no clients or no model (deploy/setup.sh --tests) {stubs.missing()}")
         sys.exit(0)
     if "--write" in sys.argv:

@@ -1,5 +1,5 @@
 """LangChain's standard suite for chat models, with the unmodified client of OpenAI's
-API against our HTTP. Run by http_test.py under pytest, in the environment of these
+API against our HTTP. Run by http_clients_test.py under pytest, in the environment of these
 clients; ESPALIER_URL, ESPALIER_KEY and ESPALIER_MODEL say what is called."""
 
 import os

@@ -1,5 +1,5 @@
 """Calls our HTTP through LiteLLM's router, as a gateway in front of several servers
-does, and prints a JSON object of what it saw. Run by http_test.py.
+does, and prints a JSON object of what it saw. Run by http_clients_test.py.
 
     litellm_scenarios.py KEY MODEL URL...
 """

@@ -1,5 +1,5 @@
 """Users of Locust, a load generator, who ask one after the other and read whole
-answers. Run by http_test.py, whose environment says where."""
+answers. Run by http_clients_test.py, whose environment says where."""
 
 from locust import task
 from locust.contrib.oai import OpenAIUser

@@ -1,5 +1,5 @@
 """Calls our HTTP with OpenAI's own client, and prints a JSON object of what it
-saw. Run by http_test.py in the clients' environment.
+saw. Run by http_clients_test.py in the clients' environment.
 
     openai_scenarios.py URL KEY MODEL SCENARIO
 """

@@ -1,5 +1,5 @@
 """Calls our HTTP through agents of pydantic-ai, and prints a JSON object of what it
-saw. Run by http_test.py.
+saw. Run by http_clients_test.py.
 
     pydantic_ai_scenarios.py URL KEY MODEL
 """

@@ -33,7 +33,7 @@ class Process {
   bool reaped_ = false;
 };
 
-// Runs to the end; the exit status and what it wrote to stdout and stderr.
+// How a process ended: its exit status, and what it wrote to stdout and stderr.
 struct Finished {
   int status = 0;
   std::string output;

@@ -96,7 +96,7 @@ void Block::BeginCopy(const CopyInFlight& copy) {
   copies_.push_back(copy);
 }
 
-// Any of those that are under way.
+// Lands a random one of the copies under way; false: there is none.
 bool Block::LandCopy() {
   if (copies_.empty()) return false;
   std::swap(copies_[random_() % copies_.size()], copies_.back());
@@ -108,8 +108,8 @@ bool Block::LandCopy() {
   return true;
 }
 
-// Any thread; or mostly one of few warps, which so get ahead of the others as
-// far as barriers let them.
+// Takes a random ready thread. Some blocks prefer a few warps, which so get
+// ahead of the others as far as barriers let them.
 int Block::TakeReady() {
   size_t taken = random_() % ready_.size();
   for (int i = 1; i < candidates_; ++i) {

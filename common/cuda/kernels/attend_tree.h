@@ -6,8 +6,8 @@
 namespace espalier::cuda {
 namespace {
 
-// Tells a row of a tree where the positions of one of its pages are: anywhere
-// in the panels from page prefix / 64 on, which lie one after another.
+// Says where the positions of a page of a row lie in shared memory: in any slot
+// of the panels, which follow one another from page prefix / 64 on.
 template <int kDim>
 struct PathPanel {
   uint32_t panels;   // of keys, or of values
@@ -21,8 +21,8 @@ struct PathPanel {
   }
 };
 
-// A row has at most eight queries. Where the registers suffice, the other eight
-// rows of the products' sums stay where they are.
+// A row has at most eight queries, so half of the 16 rows of the sums are
+// unused. For heads of 256 they are left out to save registers.
 template <int kDim>
 using TreeSoftmax = Softmax<kDim, kDim == 256 ? 8 : 16>;
 
@@ -119,8 +119,8 @@ struct TreeRow {
     }
   }
 
-  // The slots of a page's positions, from page `first_page` on. After the row
-  // itself is itself again, so that what is not seen is finite.
+  // Finds the slots of a page's positions, from page `first_page` on. Positions
+  // after the row's own get its own slot, so that masked values are finite.
   DEVICE void FindSlots(int page, int first_page, int* slots) const {
     __syncwarp();
     for (int i = threadIdx.x % 32; i < kPagePositions; i += 32) {
@@ -153,10 +153,9 @@ struct TreeRow {
   }
 };
 
-// Loads what AttendPrefix has left of a row: the chunks before the one that
-// page `first` is of, merged, and the pages of this one, which AttendPath
-// forgets where the row's window begins later. Loads of several chunks are
-// under way at once.
+// Merges the states that AttendPrefix left of all chunks before that of page
+// `first`, and loads the state of that one, which AttendPath clears if the
+// row's window begins later. Loads of several chunks are under way at once.
 template <bool kWindow, int kDim>
 DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
                        MergedChunks<kDim>& merged, TreeSoftmax<kDim>& softmax) {
@@ -192,8 +191,8 @@ DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
 }
 
 // Grid: items, K/V heads. A warp for each row. Shared memory: the pages of the
-// sequence from prefix / 64 on, and slots of each warp. What Prepare wrote is
-// there when AttendPrefix lets this begin.
+// sequence from prefix / 64 on, and slots of each warp. AttendPrefix
+// lets this begin only after Prepare's results are visible.
 template <int kDim, bool kWindow>
 __global__ void __launch_bounds__(kTreeThreads)
     AttendTree(const __grid_constant__ AttendArgs args) {
