@@ -70,8 +70,9 @@ class ComposeTest(unittest.TestCase):
             lambda: run("docker", "inspect", "-f", "{{.State.Health.Status}}",
                         container(service)) == "healthy", f"{service} is healthy")
 
-    def assert_streams(self, on_message: Callable[[int], object] = lambda number: None) -> Any:
-        record = self.client.generate(on_message)
+    def assert_streams(self, on_message: Callable[[int], object] = lambda number: None,
+                       **options: Any) -> Any:
+        record = self.client.generate(on_message, **options)
         self.assertEqual(record.problems(self.plain), [])
         return record
 
@@ -83,8 +84,9 @@ class ComposeTest(unittest.TestCase):
         self.await_healthy(service)
         self.assert_streams()
 
-    def test_speculation_pays_and_changes_nothing(self) -> None:
-        statistics = self.assert_streams().summary.spec_stats
+    # With all drafters: `budgeted` asks none where the machine is too busy.
+    def test_speculation_saves_passes_and_changes_nothing(self) -> None:
+        statistics = self.assert_streams(strategy="union").summary.spec_stats
         self.assertGreater(statistics.mean_acceptance_length, 1.3)
 
     def test_prometheus_scrapes_every_service(self) -> None:
