@@ -185,8 +185,8 @@ class ComposeTest(unittest.TestCase):
     def test_a_drafter_cut_off_the_network_is_not_noticed(self) -> None:
         name = container("block")
         self.assert_text_survives(
-            lambda: run("docker", "network", "disconnect", "espalier_cluster", name),
-            lambda: run("docker", "network", "connect", "--alias", "block", "espalier_cluster",
+            lambda: run("docker", "network", "disconnect", "espalier_drafting", name),
+            lambda: run("docker", "network", "connect", "--alias", "block", "espalier_drafting",
                         name), "block")
 
     def test_a_crashed_verifier_goes_on_in_mid_text(self) -> None:
