@@ -73,11 +73,6 @@ std::vector<TokenId> WarmUpText(const ServedModel& model) {
   return model.tokenizer->Encode(text);
 }
 
-absl::Status OfTenants(const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat("core.tenants_file: ", status.message()));
-}
-
 }  // namespace
 
 CoordinatorServer::CoordinatorServer(TargetIdentity target)
@@ -119,7 +114,10 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
   server->tenants_ = std::make_unique<TenantsFile>(
       config.tenants_file(), &server->coordinator_->tenants());
   const absl::Status tenants = server->tenants_->Read();
-  if (!tenants.ok()) return OfTenants(tenants);
+  if (!tenants.ok()) {
+    return absl::Status(tenants.code(),
+                        absl::StrCat("core.tenants_file: ", tenants.message()));
+  }
   ASSIGN_OR_RETURN(model.max_prompt_bytes, MaxPromptBytes(config));
   server->max_message_bytes_ = MessageBytesFor(model.max_prompt_bytes);
   ASSIGN_OR_RETURN(const PriorityLimits priorities,
@@ -231,12 +229,10 @@ void CoordinatorServer::Follow(Reload& reload, HttpServer* http) {
   if (admin_gate_) {
     AccessGate::Follow(admin_gate_, {.roles_file = "admin.roles_file"}, reload);
   }
-  reload.Add([this]() -> absl::StatusOr<Reload::Install> {
-    auto install = tenants_->ReadAgain();
-    if (!install.ok()) return OfTenants(install.status());
-    return install;
-  });
-  if (http != nullptr) reload.Add([http] { return http->ReadAgain(); });
+  reload.Add("core.tenants_file", [this] { return tenants_->ReadAgain(); });
+  if (http != nullptr) {
+    reload.Add("http.keys_file", [http] { return http->ReadAgain(); });
+  }
 }
 
 void CoordinatorServer::ShowOpenListeners(absl::Span<const std::string> lines) {

@@ -119,11 +119,7 @@ absl::StatusOr<std::shared_ptr<const TokenFile>> RemotePeers::Connection::Token(
     const std::string& field, const std::string& path) const {
   auto opened = TokenFile::Open(path);
   if (!opened.ok()) return WithFieldName(field, opened.status());
-  reload.Add([file = *opened, field]() -> absl::StatusOr<Reload::Install> {
-    auto install = file->ReadAgain();
-    if (!install.ok()) return WithFieldName(field, install.status());
-    return install;
-  });
+  reload.Add(field, [file = *opened] { return file->ReadAgain(); });
   return *std::move(opened);
 }
 

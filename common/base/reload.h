@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_BASE_RELOAD_H_
 
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ class Reload {
   using Read = std::function<absl::StatusOr<Install>()>;
 
   void Add(Read read) { reads_.push_back(std::move(read)); }
+  // Puts `field`, the configuration's that names the file, before its errors.
+  void Add(std::string field, Read read);
 
   // Installs what all reads return. If one fails, nothing changes, and its
   // error is returned.

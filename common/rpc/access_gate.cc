@@ -95,13 +95,7 @@ void AccessGate::Follow(const std::shared_ptr<AccessGate>& gate,
                         const Fields& fields, Reload& reload) {
   // The gate keeps its files alive.
   const auto add = [&](const std::string& field, auto* file) {
-    reload.Add([gate, file, field]() -> absl::StatusOr<Reload::Install> {
-      auto install = file->ReadAgain();
-      if (install.ok()) return install;
-      return absl::Status(
-          install.status().code(),
-          absl::StrCat(field, ": ", install.status().message()));
-    });
+    reload.Add(field, [gate, file] { return file->ReadAgain(); });
   };
   if (gate->roles_ != nullptr) add(fields.roles_file, gate->roles_.get());
   if (gate->AsksToken()) add(fields.token_file, gate->token_.get());

@@ -75,11 +75,6 @@ absl::StatusOr<ListenAddress> AddressOf(const std::string& listen,
   return address;
 }
 
-absl::Status OfKeys(const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat("http.keys_file: ", status.message()));
-}
-
 absl::StatusOr<HttpApi::Access> AccessOf(const v1::HttpConfig& config) {
   HttpApi::Access access = {
       .keys = nullptr,
@@ -89,7 +84,11 @@ absl::StatusOr<HttpApi::Access> AccessOf(const v1::HttpConfig& config) {
       .any_host = config.insecure()};
   if (config.keys_file().empty()) return access;
   auto keys = ApiKeys::ReadFile(config.keys_file());
-  if (!keys.ok()) return OfKeys(keys.status());
+  if (!keys.ok()) {
+    return absl::Status(
+        keys.status().code(),
+        absl::StrCat("http.keys_file: ", keys.status().message()));
+  }
   access.keys = *std::move(keys);
   return access;
 }
@@ -147,9 +146,7 @@ HttpServer::~HttpServer() = default;
 
 absl::StatusOr<Reload::Install> HttpServer::ReadAgain() {
   if (keys_ == nullptr) return [] {};
-  auto install = keys_->ReadAgain();
-  if (!install.ok()) return OfKeys(install.status());
-  return install;
+  return keys_->ReadAgain();
 }
 
 void HttpServer::Drain(absl::Time deadline) { server_->Drain(deadline); }

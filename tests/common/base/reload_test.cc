@@ -26,6 +26,14 @@ TEST(ReloadTest, InstallsAllThatWasRead) {
   EXPECT_EQ(b, "newer");
 }
 
+TEST(ReloadTest, AnErrorBeginsWithTheField) {
+  Reload reload;
+  reload.Add("server.roles_file", []() -> absl::StatusOr<Reload::Install> {
+    return absl::NotFoundError("/no/file");
+  });
+  EXPECT_EQ(reload.Run(), absl::NotFoundError("server.roles_file: /no/file"));
+}
+
 TEST(ReloadTest, InstallsNothingIfOneReadFails) {
   std::string before = "old";
   std::string after = "old";
