@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "drafter/drafters.h"
 #include "drafter/engine/drafter_factories.h"
 #include "drafter/engine/option_reader.h"
 

@@ -308,11 +308,12 @@ class AttackMemoryTest(unittest.TestCase):
 
     def test_names_of_methods(self) -> None:
         channel = self.channel("coordinator")
-        for number in range(20_000):
-            channel.unary_unary(f"/espalier.v1.Inference/Method{number}").future(b"", timeout=60)
-        self.assertEqual(
-            self.codes([lambda: channel.unary_stream("/no.Such/Method")(b"", timeout=60)]),
-            ["UNIMPLEMENTED"])
+        for first in range(0, 20_000, 100):
+            # A call that is dropped before its end is reset, and many resets close the
+            # connection.
+            calls = [channel.unary_unary(f"/espalier.v1.Inference/Method{number}").future(
+                b"", timeout=60) for number in range(first, first + 100)]
+            self.assertEqual({call.code().name for call in calls}, {"UNIMPLEMENTED"})
         self.assertLess(len(get(f"http://{self.cluster.http_address('coordinator')}/metrics")),
                         MIB)
 

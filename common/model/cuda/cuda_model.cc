@@ -17,8 +17,6 @@
 
 namespace espalier {
 
-using cuda::kPagePositions;
-
 CudaModel::CudaModel(Parts parts)
     : info_(std::move(parts.info)),
       device_(std::move(parts.device)),
