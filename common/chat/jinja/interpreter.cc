@@ -116,9 +116,9 @@ Value Interpreter::Call(const Value& callee, CallArguments arguments) {
     throw Error(
         absl::StrCat("'", TypeName(callee), "' object is not callable"));
   }
-  // Kept while it runs: it may replace the variable that holds it.
-  const std::shared_ptr<Object> object = callee.object();
-  return object->Call(*this, std::move(arguments));
+  // The copy keeps it while it runs: it may replace the variable that holds it.
+  return std::shared_ptr<Object>(callee.object())
+      ->Call(*this, std::move(arguments));
 }
 
 Value Interpreter::Filter(const std::string& name, const Value& subject,
