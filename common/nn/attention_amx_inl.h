@@ -117,6 +117,9 @@ struct AmxSplitStep {
   int64_t column_loss = 0;
 };
 
+// Pages that are fetched ahead: one takes less time to multiply than to come.
+constexpr int64_t kPagesAhead = 2;
+
 inline void FetchColumns(const std::byte* columns, int64_t stride) {
   for (int64_t i = 0; i < kAmxInputs / 2; ++i) {
     __builtin_prefetch(columns + i * stride);
@@ -229,6 +232,9 @@ class AmxAttention {
              sums_ + a_.num_queries * a_.head_dim) {}
 
   void Run() {
+    for (int64_t page = 0; page < kPagesAhead && page < pages_; ++page) {
+      FetchPanel(Keys(page));
+    }
     for (int64_t q = 0; q < a_.num_queries; ++q) {
       Prepare({.type = OperandType::kSplitBf16,
                .x = a_.queries + q * a_.head_dim,
@@ -237,7 +243,10 @@ class AmxAttention {
     }
     SetTileRows(a_.num_queries);
     Score();
-    for (int64_t q = 0; q < a_.num_queries; ++q) Weigh(q);
+    for (int64_t q = 0; q < a_.num_queries; ++q) {
+      FetchValues(q);
+      Weigh(q);
+    }
     MixPrefix();
     for (int64_t q = 0; q < a_.num_queries;) q = MixOwn(q);
     Tiles::Release();
@@ -268,26 +277,44 @@ class AmxAttention {
   void Score() {
     AmxSplitStep step = {.row_stride = a_.head_dim * 4,
                          .row_loss = a_.head_dim * 2,
-                         .columns = Keys(0),
                          .column_stride = kPageTokens * 4,
                          .column_loss = kPageTokens * a_.head_dim * 2};
     constexpr int64_t kStepBytes = kAmxInputs / 2 * kPageTokens * 4;
     for (int64_t page = 0; page < pages_; ++page) {
       ClearSums<Tiles>();
+      const std::byte* const keys = Keys(page);
+      const std::byte* const next =
+          page + kPagesAhead < pages_ ? Keys(page + kPagesAhead) : nullptr;
       for (int64_t dim = 0; dim < a_.head_dim; dim += kAmxInputs) {
+        const int64_t offset = dim / kAmxInputs * kStepBytes;
         step.rows = Bytes(queries_ + dim / 2);
-        step.next_columns = dim + kAmxInputs < a_.head_dim
-                                ? step.columns + kStepBytes
-                            : page + 1 < pages_ ? Keys(page + 1)
-                                                : nullptr;
+        step.columns = keys + offset;
+        step.next_columns = next == nullptr ? nullptr : next + offset;
         MultiplySplit<Tiles, type>(step);
-        step.columns = step.next_columns;
       }
       StoreSums<Tiles>(scores_ + page * kPageTokens, stride_);
     }
   }
   const std::byte* Keys(int64_t page) const {
     return Bytes(a_.pages[page] + a_.key_offset);
+  }
+
+  // Starts to load keys or values of a page.
+  void FetchPanel(const std::byte* panel) const {
+    const int64_t bytes = KvPanelFloats(type, a_.head_dim) * 4;
+    for (int64_t i = 0; i < bytes; i += kAmxRowBytes) {
+      __builtin_prefetch(panel + i);
+    }
+  }
+  // A query's share of the values that are multiplied first.
+  void FetchValues(int64_t q) const {
+    constexpr int64_t kFirstPages = 8;
+    const int64_t filled = first_own_ / kPageTokens;
+    const int64_t pages = filled < kFirstPages ? filled : kFirstPages;
+    for (int64_t page = pages * q / a_.num_queries;
+         page < pages * (q + 1) / a_.num_queries; ++page) {
+      FetchPanel(Bytes(Values(page)));
+    }
   }
 
   // Scores -> weights, every page in its place as one split operand. Their sum
@@ -322,7 +349,9 @@ class AmxAttention {
       for (int64_t page = 0; page < pages; ++page) {
         AmxSplitStep step =
             MixStep(/*first=*/0, page * kPageTokens, Values(page) + dim);
-        if (page + 1 < pages) step.next_columns = Bytes(Values(page + 1) + dim);
+        if (page + kPagesAhead < pages) {
+          step.next_columns = Bytes(Values(page + kPagesAhead) + dim);
+        }
         MultiplySplit<Tiles, type>(step);
       }
       StoreSums<Tiles>(sums_ + dim, a_.head_dim);

@@ -151,35 +151,106 @@ struct Avx512Ints {
   }
 };
 
-struct Avx512Blocks {
-  static uint32_t Peak(const float* x) {
-    const __m512i size = _mm512_set1_epi32(0x7FFFFFFF);
-    const __m512i low = _mm512_and_si512(_mm512_loadu_si512(x), size);
-    const __m512i high = _mm512_and_si512(_mm512_loadu_si512(x + 16), size);
-    return Avx2Blocks::Largest(
-        _mm256_max_epu32(HalvesMax(low), HalvesMax(high)));
-  }
-  static void Round(const float* x, float steps, RowCodes& out, float* rest) {
-    __m128i codes[2];
-    for (int half = 0; half < 2; ++half) {
-      const __m512 scaled = _mm512_mul_ps(
-          _mm512_loadu_ps(x + half * kHalfInputs), _mm512_set1_ps(steps));
-      const __m512i rounded = _mm512_cvtps_epi32(scaled);
-      codes[half] = _mm512_cvtepi32_epi8(rounded);
-      if (rest != nullptr) {
-        _mm512_storeu_ps(rest + half * kHalfInputs,
-                         _mm512_sub_ps(scaled, _mm512_cvtepi32_ps(rounded)));
-      }
-    }
-    Avx2Blocks::Store(_mm256_set_m128i(codes[1], codes[0]), out);
-  }
+// The codes of a block of a row, 8 bits each.
+struct Avx512Codes {
+  __m256i codes;
+  __m256i quad_sums;  // of four codes each
+};
 
- private:
-  static __m256i HalvesMax(__m512i x) {
-    return _mm256_max_epu32(_mm512_castsi512_si256(x),
-                            _mm512_extracti64x4_epi64(x, 1));
+// x * steps to the nearest, ties to even. `rest`, unless null: what that took
+// off, exactly.
+inline Avx512Codes RoundToCodes(const __m512 (&x)[2], __m512 steps,
+                                __m512* rest) {
+  __m128i codes[2];
+  for (int half = 0; half < 2; ++half) {
+    const __m512 scaled = _mm512_mul_ps(x[half], steps);
+    const __m512i rounded = _mm512_cvtps_epi32(scaled);
+    codes[half] = _mm512_cvtepi32_epi8(rounded);
+    if (rest != nullptr) {
+      rest[half] = _mm512_sub_ps(scaled, _mm512_cvtepi32_ps(rounded));
+    }
+  }
+  const __m256i all = _mm256_set_m128i(codes[1], codes[0]);
+  return {.codes = all,
+          .quad_sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(),
+                                           _mm256_set1_epi8(1), all)};
+}
+
+// Stores what SetSums sets, from the sums of four codes each.
+inline void StoreSums(__m256i quad_sums, float scale, RowBlock& block) {
+  // Both halves' sums, in all words of a half.
+  __m256i sums = quad_sums;
+  sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0x4E));
+  sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0xB1));
+  const __m256i swapped = _mm256_permute4x64_epi64(sums, 0x4E);
+  // Words as RowBlock has them: -, both, both, first, second, first, second, -.
+  __m256i words = _mm256_add_epi32(sums, swapped);
+  words = _mm256_blend_epi32(words, sums, 0b01011000);
+  words = _mm256_blend_epi32(words, swapped, 0b00100000);
+  constexpr __mmask8 kScale = 1, kMinus = 0b01100100, kScaled = 0b00011010;
+  const __m256 scales = _mm256_set1_ps(scale);
+  __m256i out = _mm256_castps_si256(
+      _mm256_maskz_mul_ps(kScaled, scales, _mm256_cvtepi32_ps(words)));
+  out = _mm256_mask_sub_epi32(out, kMinus, _mm256_setzero_si256(), words);
+  out = _mm256_mask_mov_epi32(out, kScale, _mm256_castps_si256(scales));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(&block.scale), out);
+}
+
+inline void StoreCodes(__m256i codes, int8_t* out) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), codes);
+}
+
+struct Avx512Blocks {
+  static uint32_t Peak(const __m512 (&x)[2]) {
+    const __m512i size = _mm512_set1_epi32(0x7FFFFFFF);
+    const __m512i largest =
+        _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x[0]), size),
+                         _mm512_and_si512(_mm512_castps_si512(x[1]), size));
+    return Avx2Blocks::Largest(
+        _mm256_max_epu32(_mm512_castsi512_si256(largest),
+                         _mm512_extracti64x4_epi64(largest, 1)));
   }
 };
+
+template <>
+inline void RoundBlock<Avx512Blocks>(const float* x, RowBlock& block) {
+  constexpr float kLargest = 127;
+  const __m512 inputs[2] = {_mm512_loadu_ps(x),
+                            _mm512_loadu_ps(x + kHalfInputs)};
+  const float most = Most(Avx512Blocks::Peak(inputs));
+  if (!(most > 0)) {
+    StoreCodes(_mm256_setzero_si256(), block.codes);
+    return SetSums(most / kLargest, 0, 0, block);
+  }
+  const Avx512Codes high =
+      RoundToCodes(inputs, _mm512_set1_ps(kLargest / most), /*rest=*/nullptr);
+  StoreCodes(high.codes, block.codes);
+  StoreSums(high.quad_sums, most / kLargest, block);
+}
+
+template <>
+inline void RoundBlock<Avx512Blocks>(const float* x, FineRowBlock& block) {
+  constexpr float kLargest = 127, kSteps = kFineSteps;
+  const __m512 inputs[2] = {_mm512_loadu_ps(x),
+                            _mm512_loadu_ps(x + kHalfInputs)};
+  const float most = Most(Avx512Blocks::Peak(inputs));
+  if (!(most > 0)) {
+    StoreCodes(_mm256_setzero_si256(), block.high.codes);
+    StoreCodes(_mm256_setzero_si256(), block.low);
+    return SetSums(most / kLargest / kSteps, 0, 0, block.high);
+  }
+  __m512 rest[2];
+  const Avx512Codes high =
+      RoundToCodes(inputs, _mm512_set1_ps(kLargest / most), rest);
+  const Avx512Codes low =
+      RoundToCodes(rest, _mm512_set1_ps(kSteps), /*rest=*/nullptr);
+  StoreCodes(high.codes, block.high.codes);
+  StoreCodes(low.codes, block.low);
+  static_assert(kFineSteps == 1 << 7);
+  StoreSums(
+      _mm256_add_epi32(_mm256_slli_epi32(high.quad_sums, 7), low.quad_sums),
+      most / kLargest / kSteps, block.high);
+}
 
 // Returns what rounding to bf16 took off; 0 where nothing finite is left to
 // take.
@@ -266,6 +337,51 @@ struct PairRows {
               _mm512_cvtneps_pbh(weights[1]));
   }
 };
+
+// As RoundToBf16, 16 of them.
+inline __m256i RoundToHalves(__m512 x) {
+  const __m512i bits = _mm512_castps_si512(x);
+  const __m512i odd =
+      _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  __m512i rounded =
+      _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  rounded =
+      _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+}
+
+// WriteBf16Kv. REQUIRES: head_dim is a multiple of kLanes.
+inline void WriteBf16KvByLanes(const KvPanels& page, int64_t slot,
+                               const float* key, const float* value) {
+  constexpr int64_t kLanes = Avx512::kLanes;
+  KvPair* keys = reinterpret_cast<KvPair*>(page.keys) + slot;
+  KvPair* const values =
+      reinterpret_cast<KvPair*>(page.values) + slot / 2 * page.head_dim;
+  const bool second = slot % 2 != 0;
+  const __mmask32 halves = second ? 0xAAAAAAAA : 0x55555555;
+  const __m128i shift = _mm_cvtsi32_si128(second ? 16 : 0);
+  for (int64_t i = 0; i < page.head_dim; i += kLanes) {
+    KvPair pairs[kLanes / 2];
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(pairs),
+                        RoundToHalves(_mm512_loadu_ps(key + i)));
+    for (const KvPair pair : pairs) {
+      *keys = pair;
+      keys += kPageTokens;
+    }
+    const __m512i words =
+        _mm512_cvtepu16_epi32(RoundToHalves(_mm512_loadu_ps(value + i)));
+    _mm512_mask_storeu_epi16(values + i, halves,
+                             _mm512_sll_epi32(words, shift));
+  }
+}
+
+inline void WriteKvByLanes(const KvPanels& page, int64_t slot, const float* key,
+                           const float* value) {
+  (page.type == KvType::kBf16 && page.head_dim % Avx512::kLanes == 0
+       ? WriteBf16KvByLanes
+       : WriteAnyKv)(page, slot, key, value);
+}
 
 inline void AttendAnyHead(const AttendArgs& a) {
   a.head_dim % Avx512::kLanes == 0 ? AttendAnyKv<Avx512, PairRows>(a)

@@ -134,6 +134,13 @@ static inline int64_t OperandBytes(OperandType type, int64_t inputs) {
   return 0;
 }
 
+// Returns true if the operand of some whole blocks of inputs is a part of the
+// row's operand, OperandBytes of the inputs before them after its beginning.
+static inline bool IsMadeInParts(OperandType type) {
+  return type == OperandType::kBf16 || type == OperandType::kBlocks ||
+         type == OperandType::kFineBlocks;
+}
+
 // One row to an operand: once per product, whatever its panels.
 struct PrepareArgs {
   OperandType type = OperandType::kBf16;  // not kFloat32

@@ -37,7 +37,7 @@ const Kernels& Avx512Bf16Kernels() {
                                        .linear = LinearAnyOperand,
                                        .normalize = Normalize<Avx512>,
                                        .rotate = Rotate<Avx512>,
-                                       .write_kv = WriteAnyKv,
+                                       .write_kv = WriteKvByLanes,
                                        .copy_kv = CopyAnyKv,
                                        .attend = AttendAnyHead,
                                        .attend_queries = 12,

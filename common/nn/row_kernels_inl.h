@@ -54,14 +54,25 @@ void Normalize(const NormArgs& a) {
   }
 }
 
+// x and out may be the same: a pair is read before it is written.
 template <typename V>
 void Rotate(const RotateArgs& a) {
+  using Reg = typename V::Reg;
   if (a.cos == nullptr) {
     for (int64_t i = 0; i < a.head_dim; ++i) a.out[i] = a.x[i] * a.scale;
     return;
   }
+  const Reg scale = V::Set(a.scale);
   const int64_t half = a.head_dim / 2;
-  for (int64_t i = 0; i < half; ++i) {
+  int64_t i = 0;
+  for (; i + V::kLanes <= half; i += V::kLanes) {
+    const Reg x = V::Load(a.x + i), y = V::Load(a.x + half + i);
+    const Reg cos = V::Load(a.cos + i), sin = V::Load(a.sin + i);
+    V::Store(a.out + i, V::Mul(V::Sub(V::Mul(x, cos), V::Mul(y, sin)), scale));
+    V::Store(a.out + half + i,
+             V::Mul(V::Add(V::Mul(y, cos), V::Mul(x, sin)), scale));
+  }
+  for (; i < half; ++i) {
     const float x = a.x[i], y = a.x[i + half];
     a.out[i] = (x * a.cos[i] - y * a.sin[i]) * a.scale;
     a.out[i + half] = (y * a.cos[i] + x * a.sin[i]) * a.scale;

@@ -66,7 +66,7 @@ ThreadPool::ThreadPool(const Options& options) {
   const int64_t num_cpus = static_cast<int64_t>(cpus.size());
   const int64_t threads = options.threads > 0 ? options.threads : num_cpus;
   const bool pin = options.pin_workers && threads <= num_cpus;
-  ranges_ = std::vector<Range>(threads);
+  shares_ = std::vector<Share>(threads);
   if (pin && threads > 1) caller_cpu_ = cpus[0];
   for (int64_t thread = 1; thread < threads; ++thread) {
     const int cpu = pin ? cpus[thread] : -1;
@@ -89,8 +89,7 @@ ThreadPool::CallerPin::~CallerPin() {
 
 ThreadPool::~ThreadPool() {
   stop_.store(true, std::memory_order_relaxed);
-  wake_ups_.fetch_add(1, std::memory_order_release);
-  wake_ups_.notify_all();
+  for (Share& share : shares_) WakeUp(share);
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -105,19 +104,19 @@ void ThreadPool::ParallelFor(int64_t size, int64_t grain, Body body) {
       ((size + grain - 1) / grain + threads() - 1) / threads();
   const int64_t chunks = std::min(size, turns * threads());
   ESPALIER_CHECK(chunks <= UINT16_MAX);
-  body_.store(&body, std::memory_order_relaxed);
-  size_.store(size, std::memory_order_relaxed);
-  chunks_.store(chunks, std::memory_order_relaxed);
   unfinished_.store(static_cast<uint32_t>(chunks), std::memory_order_relaxed);
   ++loop_;
   for (int64_t thread = 0; thread < threads(); ++thread) {
+    Share& share = shares_[thread];
+    share.body.store(&body, std::memory_order_relaxed);
+    share.size.store(size, std::memory_order_relaxed);
+    share.chunks.store(chunks, std::memory_order_relaxed);
     const uint64_t begin = chunks * thread / threads();
     const uint64_t end = chunks * (thread + 1) / threads();
-    ranges_[thread].unclaimed.store(loop_ << 32 | end << 16 | begin,
-                                    std::memory_order_release);
+    share.unclaimed.store(loop_ << 32 | end << 16 | begin,
+                          std::memory_order_release);
+    WakeUp(share);
   }
-  wake_ups_.fetch_add(1, std::memory_order_release);
-  wake_ups_.notify_all();
 
   RunChunks(/*thread=*/0);
   for (;;) {
@@ -127,31 +126,36 @@ void ThreadPool::ParallelFor(int64_t size, int64_t grain, Body body) {
   }
 }
 
+void ThreadPool::WakeUp(Share& share) {
+  share.wake_ups.store(share.wake_ups.load(std::memory_order_relaxed) + 1,
+                       std::memory_order_release);
+  share.wake_ups.notify_one();
+}
+
 void ThreadPool::RunChunks(int64_t thread) {
-  uint32_t done = 0;
   for (int64_t i = 0; i < threads(); ++i) {
-    Range& range = ranges_[(thread + i) % threads()];
-    done += RunRange(range, /*from_end=*/i > 0, thread);
-  }
-  // Until they are reported, no other loop can begin: all are of this one.
-  if (done > 0 &&
-      unfinished_.fetch_sub(done, std::memory_order_acq_rel) == done) {
-    unfinished_.notify_one();
+    Share& share = shares_[(thread + i) % threads()];
+    const uint32_t done = RunShare(share, /*from_end=*/i > 0, thread);
+    // Until they are reported, no other loop can begin: all are of this one.
+    if (done > 0 &&
+        unfinished_.fetch_sub(done, std::memory_order_acq_rel) == done) {
+      unfinished_.notify_one();
+    }
   }
 }
 
-uint32_t ThreadPool::RunRange(Range& range, bool from_end, int64_t thread) {
+uint32_t ThreadPool::RunShare(Share& share, bool from_end, int64_t thread) {
   uint32_t done = 0;
-  uint64_t state = range.unclaimed.load(std::memory_order_acquire);
+  uint64_t state = share.unclaimed.load(std::memory_order_acquire);
   for (;;) {
     const int64_t first = state & 0xFFFF, end = state >> 16 & 0xFFFF;
     if (first == end) return done;
-    const Body* body = body_.load(std::memory_order_relaxed);
-    const int64_t size = size_.load(std::memory_order_relaxed);
-    const int64_t chunks = chunks_.load(std::memory_order_relaxed);
+    const Body* body = share.body.load(std::memory_order_relaxed);
+    const int64_t size = share.size.load(std::memory_order_relaxed);
+    const int64_t chunks = share.chunks.load(std::memory_order_relaxed);
     const int64_t chunk = from_end ? end - 1 : first;
     const uint64_t rest = from_end ? state - (1 << 16) : state + 1;
-    if (!range.unclaimed.compare_exchange_weak(state, rest,
+    if (!share.unclaimed.compare_exchange_weak(state, rest,
                                                std::memory_order_acq_rel,
                                                std::memory_order_acquire)) {
       continue;
@@ -160,14 +164,15 @@ uint32_t ThreadPool::RunRange(Range& range, bool from_end, int64_t thread) {
              .end = size * (chunk + 1) / chunks,
              .thread = thread});
     ++done;
-    state = range.unclaimed.load(std::memory_order_acquire);
+    state = share.unclaimed.load(std::memory_order_acquire);
   }
 }
 
 void ThreadPool::Work(int64_t thread) {
+  const std::atomic<uint32_t>& wake_ups = shares_[thread].wake_ups;
   for (uint32_t seen = 0;;) {
-    WaitWhile(wake_ups_, seen);
-    seen = wake_ups_.load(std::memory_order_acquire);
+    WaitWhile(wake_ups, seen);
+    seen = wake_ups.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
     RunChunks(thread);
   }

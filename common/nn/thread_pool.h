@@ -61,7 +61,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int64_t threads() const { return static_cast<int64_t>(ranges_.size()); }
+  int64_t threads() const { return static_cast<int64_t>(shares_.size()); }
 
   // Cuts 0 .. size - 1 into chunks of one size, up to rounding and at most
   // `grain` (without workers: one chunk), and runs them all, on any thread.
@@ -73,31 +73,34 @@ class ThreadPool {
   void ParallelFor(int64_t size, int64_t grain, Body body);
 
  private:
-  // Chunks of the loop in progress that nobody has claimed: number of the loop
-  // << 32 | end << 16 | begin.
-  struct alignas(64) Range {
+  // A thread's part of the loop in progress, in one cache line: to hear of the
+  // loop, to learn what it is and to claim a chunk is one way between caches.
+  //
+  // A thread that comes late may read the other members while the next loop is
+  // being set up, hence the atomics; it uses them only if its claim succeeds,
+  // and then they belong to the loop that it claimed from.
+  struct alignas(64) Share {
+    // Chunks that nobody has claimed: number of the loop << 32 | end << 16 |
+    // begin.
     std::atomic<uint64_t> unclaimed{0};
+    std::atomic<const Body*> body{nullptr};
+    std::atomic<int64_t> size{0};
+    std::atomic<int64_t> chunks{0};     // of the whole loop
+    std::atomic<uint32_t> wake_ups{0};  // the thread waits for change
   };
 
+  static void WakeUp(Share& share);
   void Work(int64_t thread);
   // Claims what it can and returns when nothing is left.
   void RunChunks(int64_t thread);
-  // Runs chunks of one range until it is empty and returns their number.
+  // Runs chunks of one share until it is empty and returns their number.
   // `from_end`: as a thief.
-  uint32_t RunRange(Range& range, bool from_end, int64_t thread);
-
-  // The loop in progress. A worker that comes late may read these while the
-  // next loop is being set up, hence the atomics; it uses them only if its
-  // claim succeeds, and then they belong to the loop it claimed from.
-  std::atomic<const Body*> body_{nullptr};
-  std::atomic<int64_t> size_{0};
-  std::atomic<int64_t> chunks_{0};
+  uint32_t RunShare(Share& share, bool from_end, int64_t thread);
 
   uint64_t loop_ = 0;                                // the caller's
-  std::vector<Range> ranges_;                        // by thread
+  std::vector<Share> shares_;                        // by thread
   alignas(64) std::atomic<uint32_t> unfinished_{0};  // chunks of the loop
-  alignas(64) std::atomic<uint32_t> wake_ups_{0};    // workers wait for change
-  std::atomic<bool> stop_{false};
+  alignas(64) std::atomic<bool> stop_{false};
   int caller_cpu_ = -1;  // -1: nobody is pinned
   std::vector<std::thread> workers_;
 };

@@ -162,6 +162,37 @@ void RunNormalize(benchmark::State& state, const Kernels& kernels) {
 }
 
 // Measures what the reductions of a row of logits add to its product.
+// A row to an operand of a product of integers.
+void RunPrepare(benchmark::State& state, const Kernels& kernels,
+                OperandType type) {
+  const int64_t inputs = state.range(0);
+  const std::vector<float> x = Random(inputs);
+  std::vector<std::byte> out(OperandBytes(type, inputs));
+  for (auto _ : state) {
+    kernels.prepare(
+        {.type = type, .x = x.data(), .inputs = inputs, .out = out.data()});
+    benchmark::ClobberMemory();
+  }
+}
+
+// A key and a value of a head, by turns into the slots of a page.
+void RunWriteKv(benchmark::State& state, const Kernels& kernels, KvType type) {
+  const int64_t head_dim = state.range(0);
+  const int64_t panel_floats = KvPanelFloats(type, head_dim);
+  std::vector<float> page(2 * panel_floats);
+  const std::vector<float> entry = Random(head_dim);
+  int64_t slot = 0;
+  for (auto _ : state) {
+    kernels.write_kv({.type = type,
+                      .keys = page.data(),
+                      .values = page.data() + panel_floats,
+                      .head_dim = head_dim},
+                     slot, entry.data(), entry.data());
+    slot = (slot + 1) % kPageTokens;
+    benchmark::ClobberMemory();
+  }
+}
+
 void RunPeaks(benchmark::State& state, const Kernels& kernels) {
   const int64_t size = state.range(0);
   const std::vector<float> x = Random(size), offsets = Random(size);
@@ -269,19 +300,36 @@ void RegisterAll() {
     linear("float32", up, WeightType::kFloat32, OperandType::kFloat32)
         ->Arg(1)
         ->Arg(16);
-    const std::pair<KvType, std::string> pages[] = {
-        {KvType::kFloat32, "Attend/"},
-        {KvType::kBf16, "Attend bf16/"},
-        {KvType::kInt8, "Attend int8/"}};
+    const std::pair<KvType, std::string> pages[] = {{KvType::kFloat32, "/"},
+                                                    {KvType::kBf16, " bf16/"},
+                                                    {KvType::kInt8, " int8/"}};
     for (const auto& [kv_type, what] : pages) {
       benchmark::RegisterBenchmark(
-          (what + name).c_str(),
+          ("Attend" + what + name).c_str(),
           [=, type = kv_type](benchmark::State& state) {
             RunAttend(state, *kernels, type);
           })
           ->Arg(1)
+          ->Arg(5)
           ->Arg(16)
           ->Arg(64);
+      benchmark::RegisterBenchmark(
+          ("WriteKv" + what + name).c_str(),
+          [=, type = kv_type](benchmark::State& state) {
+            RunWriteKv(state, *kernels, type);
+          })
+          ->Arg(64);
+    }
+    const std::pair<OperandType, std::string> operands[] = {
+        {OperandType::kBlocks, "Prepare/"},
+        {OperandType::kFineBlocks, "Prepare fine/"}};
+    for (const auto& [operand, what] : operands) {
+      benchmark::RegisterBenchmark(
+          (what + name).c_str(),
+          [=, type = operand](benchmark::State& state) {
+            RunPrepare(state, *kernels, type);
+          })
+          ->Arg(576);
     }
     benchmark::RegisterBenchmark(
         ("Normalize/" + name).c_str(),

@@ -56,6 +56,8 @@ void NativeAttention::Begin(const NativePass& pass, float* out) {
   for (const NativePass::Sequence& sequence : pass.sequences) {
     AddSequence(sequence, out);
   }
+  one_task_per_head_ =
+      std::ssize(tasks_) == std::ssize(pass.sequences) * kv_heads_;
   for (View& view : views_) CutPages(view);
   size_t scratch = 0;
   for (const View& view : views_) {
@@ -158,17 +160,63 @@ void NativeAttention::MakeAngles(const NativePass& pass) {
 }
 
 void NativeAttention::Run(int64_t index, const NativeLayer& layer,
-                          const float* qkv) {
-  FillCaches(index, layer, qkv);
+                          const float* qkv, Consumer consume) {
+  if (!one_task_per_head_) FillCaches(index, layer, qkv);
   pool_.ParallelFor(static_cast<int64_t>(tasks_.size()), /*grain=*/1,
                     [&](const nn::ThreadPool::Chunk& chunk) {
                       for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-                        PrepareQueries(index, layer, tasks_[i], qkv);
+                        const Task& task = tasks_[i];
+                        if (one_task_per_head_) FetchRowsOf(index, task);
+                        PrepareQueries(index, layer, task, qkv);
+                        if (one_task_per_head_) {
+                          CacheRowsOf(index, layer, task, qkv);
+                        }
                         nn::AttendArgs args = ArgsOf(index, i);
                         args.scratch = scratch_[chunk.thread].data();
                         kernels_.attend(args);
+                        Consume(task, consume);
                       }
                     });
+}
+
+// The weights of a layer have put it out of the caches.
+void NativeAttention::FetchRowsOf(int64_t index, const Task& task) const {
+  constexpr int64_t kLineFloats = 16;
+  const NativePass::Sequence& sequence = *task.sequence;
+  const int64_t begin = sequence.cache->length() + sequence.cached_rows;
+  const int64_t end = begin + sequence.rows();
+  const int64_t size = nn::KvPanelFloats(page_shape_.type, head_dim_);
+  const auto fetch = [size](const float* panel) {
+    for (int64_t i = 0; i < size; i += kLineFloats) {
+      __builtin_prefetch(panel + i, /*rw=*/1);
+    }
+  };
+  for (int64_t page = begin / nn::kPageTokens; page * nn::kPageTokens < end;
+       ++page) {
+    const float* const floats = sequence.cache->pages(index)[page];
+    fetch(floats + page_shape_.key_offset(index, task.kv_head));
+    fetch(floats + page_shape_.value_offset(index, task.kv_head));
+  }
+}
+
+void NativeAttention::CacheRowsOf(int64_t index, const NativeLayer& layer,
+                                  const Task& task, const float* qkv) {
+  for (int64_t row = 0; row < task.sequence->rows(); ++row) {
+    CacheRow(index, layer, *task.sequence, row, task.kv_head, qkv);
+  }
+}
+
+void NativeAttention::Consume(const Task& task, Consumer consume) const {
+  const int64_t group = heads_ / kv_heads_;
+  const int64_t begin = task.first_query - task.first_of_head;
+  const int64_t end = begin + task.num_queries;
+  for (int64_t query = begin; query < end;) {
+    const int64_t row = query / group, first = query % group;
+    const int64_t heads = std::min(group - first, end - query);
+    consume(task.sequence->first_row + row, task.kv_head * group + first,
+            heads);
+    query += heads;
+  }
 }
 
 // Keys and values of neighbours share cache lines, so one thread writes all

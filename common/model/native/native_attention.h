@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "common/model/files/model_config.h"
 #include "common/model/native/native_pass.h"
 #include "common/model/native/native_weights.h"
@@ -27,9 +28,14 @@ class NativeAttention {
   // `out`: [rows, heads * head_dim].
   void Begin(const NativePass& pass, float* out);
 
+  // Called for heads of a row whose results are there, on any thread.
+  using Consumer =
+      absl::FunctionRef<void(int64_t row, int64_t first_head, int64_t heads)>;
+
   // qkv: [rows, (heads + 2 kv_heads) * head_dim], as layer.qkv gives them;
   // norms over all heads are done.
-  void Run(int64_t index, const NativeLayer& layer, const float* qkv);
+  void Run(int64_t index, const NativeLayer& layer, const float* qkv,
+           Consumer consume);
 
   // Only fills the caches; does not read the queries in `qkv`.
   void FillCaches(int64_t index, const NativeLayer& layer, const float* qkv);
@@ -74,6 +80,12 @@ class NativeAttention {
   void CacheRow(int64_t index, const NativeLayer& layer,
                 const NativePass::Sequence& sequence, int64_t row,
                 int64_t kv_head, const float* qkv);
+  // Starts to load what the rows of a task will be written to.
+  void FetchRowsOf(int64_t index, const Task& task) const;
+  // Fills the caches with what a task alone attends to.
+  void CacheRowsOf(int64_t index, const NativeLayer& layer, const Task& task,
+                   const float* qkv);
+  void Consume(const Task& task, Consumer consume) const;
   void PrepareQueries(int64_t index, const NativeLayer& layer, const Task& task,
                       const float* qkv);
   void PrepareHead(int64_t layer, const NativeNorm& norm,
@@ -99,6 +111,7 @@ class NativeAttention {
   // By sequence, K/V head, row and then head of the K/V head's group.
   std::vector<float> queries_;  // [rows * heads, head_dim]
   std::vector<Task> tasks_;
+  bool one_task_per_head_ = false;           // of each sequence
   std::vector<std::vector<float>> scratch_;  // by thread
   std::vector<float> keys_;  // [rows, kv_heads * head_dim], rotated
 };

@@ -18,6 +18,12 @@ int64_t WidestDense(const ModelConfig& config) {
   return widest;
 }
 
+// Panels whose columns are a block of the product that reads them.
+int64_t PanelsOfBlock(const nn::PackedMatrix& matrix) {
+  static_assert(nn::kPanelOutputs == nn::kBlockInputs);
+  return matrix.gated() ? 2 : 1;
+}
+
 }  // namespace
 
 NativeLayers::NativeLayers(const ModelConfig& config, const Runtime& runtime)
@@ -56,21 +62,35 @@ void NativeLayers::Attend(int64_t index, const NativeLayer& layer,
   if (config_.layers[index].head_norm == HeadNorm::kAllHeads) {
     NormalizeAllHeads(layer);
   }
-  attention_.Run(index, layer, qkv_.data());
-  AddProduct(layer.attention_out, attended_.data(), layer.attention_out_norm,
-             x);
+  const int64_t head_dim = config_.head_dim;
+  const RowOperands::Rows next = head_dim % nn::kBlockInputs == 0
+                                     ? ReserveFor(layer.attention_out)
+                                     : RowOperands::Rows();
+  attention_.Run(index, layer, qkv_.data(),
+                 [&](int64_t row, int64_t first_head, int64_t heads) {
+                   if (next.rows == nullptr) return;
+                   const int64_t begin = first_head * head_dim;
+                   operands_.PreparePart(
+                       next, row, begin, heads * head_dim,
+                       &attended_[row * config_.num_heads * head_dim + begin]);
+                 });
+  AddProduct(layer.attention_out, {.x = attended_.data(), .operand = next},
+             layer.attention_out_norm, x);
 }
 
 void NativeLayers::FeedForward(int64_t index, const NativeLayer& layer,
                                float* x) {
   const LayerShape& shape = config_.layers[index];
   if (shape.is_dense()) {
+    const RowOperands::Rows next = ReserveFor(layer.mlp.down);
     Multiply({.linear = layer.mlp.up,
               .input = {x, &layer.ffn_norm},
               .rows = rows_,
               .out = ffn_.data(),
-              .activation = layer.activation});
-    AddProduct(layer.mlp.down, ffn_.data(), layer.ffn_out_norm, x);
+              .activation = layer.activation,
+              .next = next});
+    AddProduct(layer.mlp.down, {.x = ffn_.data(), .operand = next},
+               layer.ffn_out_norm, x);
     return;
   }
   added_.resize(rows_ * config_.hidden_size);
@@ -78,21 +98,25 @@ void NativeLayers::FeedForward(int64_t index, const NativeLayer& layer,
   AddNormed(layer.ffn_out_norm, added_.data(), x);
 }
 
-void NativeLayers::AddProduct(const NativeLinear& linear, const float* input,
+RowOperands::Rows NativeLayers::ReserveFor(const NativeLinear& linear) {
+  return operands_.Reserve(
+      operands_.TypeFor(linear.matrix, /*sensitive=*/false), rows_,
+      linear.matrix.inputs());
+}
+
+void NativeLayers::AddProduct(const NativeLinear& linear, const Input& input,
                               const NativeNorm& norm, float* x) {
   if (!norm.is_there()) {
     Multiply({.linear = linear,
-              .input = {input},
+              .input = input,
               .rows = rows_,
               .out = x,
               .accumulate = true});
     return;
   }
   added_.resize(rows_ * config_.hidden_size);
-  Multiply({.linear = linear,
-            .input = {input},
-            .rows = rows_,
-            .out = added_.data()});
+  Multiply(
+      {.linear = linear, .input = input, .rows = rows_, .out = added_.data()});
   AddNormed(norm, added_.data(), x);
 }
 
@@ -159,17 +183,33 @@ nn::LinearArgs NativeLayers::ArgsOf(const Product& product) {
 }
 
 void NativeLayers::Multiply(const Product& product) {
-  const int64_t panels = product.linear.matrix.panels() - product.first_panel;
+  const nn::PackedMatrix& matrix = product.linear.matrix;
   const nn::LinearArgs args = ArgsOf(product);
+  const int64_t per_block = PanelsOfBlock(matrix);
+  const int64_t panels = matrix.panels() - product.first_panel;
+  const int64_t blocks = (panels + per_block - 1) / per_block;
   const int64_t chunks = kChunksPerThread * threads();
-  const int64_t grain = (panels + chunks - 1) / chunks;
+  const int64_t grain = (blocks + chunks - 1) / chunks;
   runtime_.pool.ParallelFor(
-      panels, grain, [&](const nn::ThreadPool::Chunk& chunk) {
+      blocks, grain, [&](const nn::ThreadPool::Chunk& chunk) {
         nn::LinearArgs part = args;
-        part.panel_begin = product.first_panel + chunk.begin;
-        part.panel_end = product.first_panel + chunk.end;
+        part.panel_begin = product.first_panel + chunk.begin * per_block;
+        part.panel_end = std::min(product.first_panel + chunk.end * per_block,
+                                  matrix.panels());
         runtime_.kernels.linear(part);
+        if (product.next.rows != nullptr) PrepareNext(product, chunk);
       });
+}
+
+void NativeLayers::PrepareNext(const Product& product,
+                               const nn::ThreadPool::Chunk& blocks) const {
+  const int64_t columns = product.linear.matrix.out_columns();
+  const int64_t begin = blocks.begin * nn::kBlockInputs;
+  const int64_t end = std::min(blocks.end * nn::kBlockInputs, columns);
+  for (int64_t row = 0; row < product.rows; ++row) {
+    operands_.PreparePart(product.next, row, begin, end - begin,
+                          product.out + row * columns + begin);
+  }
 }
 
 void NativeLayers::Stream(const Product& product,

@@ -60,6 +60,9 @@ class NativeLayers {
     // themselves, and where the product is streamed.
     bool sensitive = false;
     float softcap = 0;  // see nn::LinearArgs
+    // Reserved for what the next product reads of `out`, if it is: each part is
+    // prepared where it was computed.
+    RowOperands::Rows next = {};
   };
   void Multiply(const Product& product);
 
@@ -77,12 +80,18 @@ class NativeLayers {
   void FeedForward(int64_t index, const NativeLayer& layer, float* x);
   // Normalizes queries and keys in qkv_ over all heads of a row.
   void NormalizeAllHeads(const NativeLayer& layer);
+  // Returns memory for the rows that `linear` reads, while the products before
+  // it compute them; see RowOperands::Reserve.
+  RowOperands::Rows ReserveFor(const NativeLinear& linear);
   // x += product, normalized if there is such a norm.
-  void AddProduct(const NativeLinear& linear, const float* input,
+  void AddProduct(const NativeLinear& linear, const Input& input,
                   const NativeNorm& norm, float* x);
   // x += norm(y), y: [rows, hidden], which is overwritten.
   void AddNormed(const NativeNorm& norm, float* y, float* x);
   nn::LinearArgs ArgsOf(const Product& product);  // of no panels yet
+  // Prepares some blocks of product.out for the next product.
+  void PrepareNext(const Product& product,
+                   const nn::ThreadPool::Chunk& blocks) const;
 
   const ModelConfig& config_;
   const Runtime runtime_;

@@ -6,8 +6,16 @@ namespace espalier {
 namespace {
 
 constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
+constexpr int64_t kLineBytes = 64;
 
 }  // namespace
+
+// One line more than a row needs: a stride of whole pages would crowd the rows
+// of a tile into few sets of the cache.
+int64_t RowOperands::LinesOf(nn::OperandType type, int64_t inputs) {
+  static_assert(sizeof(CacheLine) == kLineBytes);
+  return nn::OperandBytes(type, inputs) / kLineBytes + 1;
+}
 
 nn::OperandType RowOperands::TypeFor(const nn::PackedMatrix& matrix,
                                      bool sensitive) const {
@@ -25,16 +33,14 @@ nn::OperandType RowOperands::TypeFor(const nn::PackedMatrix& matrix,
 
 RowOperands::Rows RowOperands::Prepare(nn::OperandType type, const Input& input,
                                        int64_t rows, int64_t inputs) {
+  if (input.operand.rows != nullptr) return input.operand;
   const NativeNorm* const norm =
       input.norm != nullptr && input.norm->is_there() ? input.norm : nullptr;
   const bool as_it_is = type == nn::OperandType::kFloat32;
   if (as_it_is && norm == nullptr) {
     return {.rows = input.x, .stride = inputs * 4};
   }
-  // One line more than a row needs: a stride of whole pages would crowd the
-  // rows of a tile into few sets of the cache.
-  constexpr int64_t kLine = sizeof(CacheLine);
-  const int64_t lines = nn::OperandBytes(type, inputs) / kLine + 1;
+  const int64_t lines = LinesOf(type, inputs);
   if (!as_it_is && std::ssize(operands_) < lines * rows) {
     operands_.resize(lines * rows);
   }
@@ -58,7 +64,27 @@ RowOperands::Rows RowOperands::Prepare(nn::OperandType type, const Input& input,
         }
       });
   if (as_it_is) return {.rows = normed_.data(), .stride = inputs * 4};
-  return {.type = type, .rows = operands_.data(), .stride = lines * kLine};
+  return {.type = type, .rows = operands_.data(), .stride = lines * kLineBytes};
+}
+
+RowOperands::Rows RowOperands::Reserve(nn::OperandType type, int64_t rows,
+                                       int64_t inputs) {
+  if (!nn::IsMadeInParts(type)) return {};
+  const int64_t lines = LinesOf(type, inputs);
+  if (std::ssize(reserved_) < lines * rows) reserved_.resize(lines * rows);
+  return {.type = type, .rows = reserved_.data(), .stride = lines * kLineBytes};
+}
+
+void RowOperands::PreparePart(const Rows& reserved, int64_t row, int64_t begin,
+                              int64_t inputs, const float* x) const {
+  // It is this object's memory.
+  std::byte* const rows =
+      static_cast<std::byte*>(const_cast<void*>(reserved.rows));
+  runtime_.kernels.prepare({.type = reserved.type,
+                            .x = x,
+                            .inputs = inputs,
+                            .out = rows + row * reserved.stride +
+                                   nn::OperandBytes(reserved.type, begin)});
 }
 
 void RowOperands::Normalize(const NativeNorm& norm, int64_t rows,
