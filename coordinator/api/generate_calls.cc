@@ -52,7 +52,8 @@ absl::StatusOr<GenerationRequest> GenerateCalls::Check(
   parsed.traceparent = caller.traceparent;
   const std::optional<VerifierInfo> verifier = options_.verifier_info();
   if (!verifier) return parsed;  // not connected yet: the coordinator refuses
-  RETURN_IF_ERROR(CheckPrompt(request, options_.model, verifier->max_context));
+  RETURN_IF_ERROR(
+      CheckPromptSize(request, options_.model, verifier->max_context));
   return parsed;
 }
 
@@ -96,8 +97,8 @@ void GenerateCalls::Tokenize(
     status = CheckModelName(request.model(), options_.model);
   }
   if (status.ok()) {
-    status = CheckPrompt(request, options_.model,
-                         verifier ? verifier->max_context : kAnyContext);
+    status = CheckPromptSize(request, options_.model,
+                             verifier ? verifier->max_context : kAnyContext);
   }
   if (!status.ok()) return std::move(done)(status);
   const PromptQueue::Prompt prompt = SizeOf(request);

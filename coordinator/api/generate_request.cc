@@ -17,6 +17,7 @@
 #include "common/rpc/convert.h"
 #include "common/spec/request_errors.h"
 #include "coordinator/api/stop_text.h"
+#include "coordinator/session/request_plan.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -358,7 +359,6 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
                    TokenList("stop_token_ids", request.stop_token_ids()));
   out.ignore_eos = request.ignore_eos();
   out.logprobs = Logprobs(request);
-  RETURN_IF_ERROR(ValidateLogprobRequest(out.logprobs));
   ASSIGN_OR_RETURN(out.num_outputs, NumOutputs(request));
   RETURN_IF_ERROR(ReadResumption(request, out));
   ASSIGN_OR_RETURN(out.new_text, Text(request, out, model));
@@ -405,16 +405,12 @@ int64_t PromptWork(const v1::GenerateRequest& request) {
          kBytesPerMessage * request.chat().messages_size();
 }
 
-absl::Status CheckPrompt(const v1::GenerateRequest& request,
-                         const ServedModel& model, int64_t max_context) {
+absl::Status CheckPromptSize(const v1::GenerateRequest& request,
+                             const ServedModel& model, int64_t max_context) {
   switch (request.input_case()) {
     case v1::GenerateRequest::kTokenIds:
-      if (request.token_ids().ids_size() < max_context) return absl::OkStatus();
-      return FieldError(
-          "token_ids",
-          absl::StrCat(request.token_ids().ids_size(), " tokens; at most ",
-                       max_context - 1, " fit the context of ", max_context,
-                       " with one to follow"));
+      return CheckFitsContext("token_ids", request.token_ids().ids_size(),
+                              max_context);
     case v1::GenerateRequest::kChat:
       RETURN_IF_ERROR(CheckChat(model));
       return CheckTextSize("chat", InputBytes(request), model, max_context);

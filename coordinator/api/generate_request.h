@@ -47,11 +47,11 @@ int64_t PromptWork(const v1::GenerateRequest& request);
 
 // Checks by size alone that there is a prompt and that it may fit `max_context`
 // tokens, so that nothing is spent on one that cannot. FieldErrors.
-absl::Status CheckPrompt(const v1::GenerateRequest& request,
-                         const ServedModel& model, int64_t max_context);
+absl::Status CheckPromptSize(const v1::GenerateRequest& request,
+                             const ServedModel& model, int64_t max_context);
 
 // Tokenizes the prompt; takes about a second per MiB of text. FieldErrors.
-// REQUIRES: CheckPrompt has passed.
+// REQUIRES: CheckPromptSize has passed.
 absl::StatusOr<std::vector<TokenId>> EncodePrompt(
     const v1::GenerateRequest& request, const ServedModel& model);
 

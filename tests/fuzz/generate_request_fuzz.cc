@@ -103,7 +103,7 @@ bool Try(std::string_view bytes) {
   auto request = coordinator::ParseGenerateRequest(message, service.model,
                                                    absl::InfiniteFuture());
   if (!request.ok() ||
-      !coordinator::CheckPrompt(message, service.model, kContext).ok()) {
+      !coordinator::CheckPromptSize(message, service.model, kContext).ok()) {
     return false;
   }
   auto prompt = coordinator::EncodePrompt(message, service.model);
