@@ -57,9 +57,7 @@ TEST_F(GenerateRequestTest, TooManyIdsAreRefusedUnderTheirOwnName) {
   EXPECT_EQ(FieldOf(CheckPromptSize(request_, model_, kContext)), "token_ids");
   request_.mutable_token_ids()->mutable_ids()->RemoveLast();
   EXPECT_TRUE(CheckPromptSize(request_, model_, kContext).ok());
-  EXPECT_EQ(ParseGenerateRequest(request_, model_, absl::InfiniteFuture())
-                ->prompt_field,
-            "token_ids");
+  EXPECT_EQ(PromptField(request_), "token_ids");
 }
 
 TEST_F(GenerateRequestTest, NamesAreBoundedAndPrintable) {
