@@ -152,7 +152,6 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                    AccessToken::ReadFile(config.status_key_file()));
   server->status_ = std::make_unique<StatusReport>(
       StatusReport::Options{.coordinator = server->coordinator_.get(),
-                            .metrics = options.metrics,
                             .describe_peers = peers.describe,
                             .model = target.identity.name,
                             .text_key = std::move(status_key),

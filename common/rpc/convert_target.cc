@@ -115,8 +115,7 @@ absl::StatusOr<LogitAdjustments> FromProto(
       .frequency_penalty = message.frequency_penalty(),
       .presence_penalty = message.presence_penalty()};
   if (message.has_grammar()) {
-    ASSIGN_OR_RETURN(adjustments.grammar,
-                     FromProto(message.grammar()));
+    ASSIGN_OR_RETURN(adjustments.grammar, FromProto(message.grammar()));
   }
   for (const v1::LogitAdjustments::Word& word : message.bad_words()) {
     ASSIGN_OR_RETURN(adjustments.bad_words.emplace_back(),
@@ -195,9 +194,8 @@ v1::FeatureRequest ToProto(const FeatureRequest& request) {
   message.set_first_position(static_cast<uint64_t>(request.first_position));
   message.set_deferred(request.deferred);
   for (const std::vector<int32_t>& taps : request.store) {
-    ToProto(
-        taps,
-        *message.mutable_store()->add_contracts()->mutable_after_layers());
+    ToProto(taps,
+            *message.mutable_store()->add_contracts()->mutable_after_layers());
   }
   return message;
 }

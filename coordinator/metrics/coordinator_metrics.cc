@@ -11,14 +11,13 @@ namespace {
 constexpr int kNumPositions = 16;
 
 // In the order of their enums.
-constexpr const char* kOutcomeNames[kNumDraftOutcomes] = {
-    "used",    "empty",   "late",  "stale",  "malformed",
-    "timeout", "partial", "error", "skipped"};
-constexpr const char* kLookaheadOutcomeNames[kNumLookaheadOutcomes] = {
-    "hit", "miss", "wasted"};
-constexpr const char* kDegradedNames[kNumDegradedReasons] = {
-    "no_drafter", "all_late", "malformed"};
-constexpr const char* kRejectNames[kNumRejectReasons] = {
+constexpr const char* kOutcomeNames[] = {"used",    "empty",     "late",
+                                         "stale",   "malformed", "timeout",
+                                         "partial", "error",     "skipped"};
+constexpr const char* kLookaheadOutcomeNames[] = {"hit", "miss", "wasted"};
+constexpr const char* kDegradedNames[] = {"no_drafter", "all_late",
+                                          "malformed"};
+constexpr const char* kRejectNames[] = {
     "invalid",  "duplicate",     "queue_full", "kv_full",
     "draining", "verifier_down", "deadline",   "quota"};
 
@@ -129,6 +128,15 @@ RequestMetrics MakeRequests(prometheus::Registry& registry,
           length("generation", "Tokens emitted for a request")};
 }
 
+MetricsSnapshot::ByLabel StageSeconds(const StageMetrics& stages) {
+  const auto sum = [](const prometheus::Histogram& stage) {
+    return stage.Collect().histogram.sample_sum;
+  };
+  return {{"draft_wait", sum(stages.draft_wait)}, {"merge", sum(stages.merge)},
+          {"verify", sum(stages.verify)},         {"wire", sum(stages.wire)},
+          {"commit", sum(stages.commit)},         {"emit", sum(stages.emit)}};
+}
+
 prometheus::Histogram::BucketBoundaries AcceptedBuckets() {
   prometheus::Histogram::BucketBoundaries buckets;
   for (int i = 0; i <= 16; ++i) buckets.push_back(i);
@@ -177,25 +185,28 @@ CoordinatorMetrics::CoordinatorMetrics(prometheus::Registry& registry,
       requests(MakeRequests(registry, model)),
       features(MakeFeatures(registry)),
       registry_(registry),
-      model_(std::move(model)) {
+      model_(std::move(model)),
+      degraded_steps_(
+          kDegradedNames,
+          [&](const char* reason) -> auto& {
+            Labels labels = {{"model", model_}};
+            labels["reason"] = reason;
+            return AddCounter(registry_,
+                              {.name = "espalier_degraded_steps_total",
+                               .help = "Steps that lacked a tree although one "
+                                       "was wanted",
+                               .labels = labels});
+          }),
+      rejected_(
+          kRejectNames, [&](const char* reason) -> auto& {
+            return AddCounter(
+                registry_, {.name = "espalier_requests_rejected_total",
+                            .help = "Requests refused before their first token",
+                            .labels = {{"reason", reason}}});
+          }) {
   for (const std::string& name : drafters) {
     drafters_.push_back(MakeDrafter(name));
     Balance(name);  // so that it is there before the first round
-  }
-  for (const char* reason : kDegradedNames) {
-    Labels labels = {{"model", model_}};
-    labels["reason"] = reason;
-    degraded_steps_.push_back(&AddCounter(
-        registry, {.name = "espalier_degraded_steps_total",
-                   .help = "Steps that lacked a tree although one was wanted",
-                   .labels = labels}));
-  }
-  for (const char* reason : kRejectNames) {
-    rejected_.push_back(
-        &AddCounter(registry, {.name = "espalier_requests_rejected_total",
-                               .help = "Requests refused before their first "
-                                       "token",
-                               .labels = {{"reason", reason}}}));
   }
 }
 
@@ -212,21 +223,19 @@ std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
                  "drafters, so these do not sum to the total",
          .labels = with_model});
   };
-  std::vector<prometheus::Counter*> outcomes;
-  for (const char* outcome : kOutcomeNames) {
-    outcomes.push_back(&AddCounter(
+  auto request = [&](const char* outcome) -> prometheus::Counter& {
+    return AddCounter(
         registry_, {.name = "espalier_drafter_requests_total",
                     .help = "Requests to drafters; one that timed out counts "
                             "again as late if its answer comes",
-                    .labels = {{"drafter", name}, {"outcome", outcome}}}));
-  }
-  std::vector<prometheus::Counter*> ahead;
-  for (const char* result : kLookaheadOutcomeNames) {
-    ahead.push_back(&AddCounter(
-        registry_, {.name = "espalier_lookahead_total",
-                    .help = "Trees drafted for a round before it began",
-                    .labels = {{"drafter", name}, {"result", result}}}));
-  }
+                    .labels = {{"drafter", name}, {"outcome", outcome}}});
+  };
+  auto ahead = [&](const char* result) -> prometheus::Counter& {
+    return AddCounter(registry_,
+                      {.name = "espalier_lookahead_total",
+                       .help = "Trees drafted for a round before it began",
+                       .labels = {{"drafter", name}, {"result", result}}});
+  };
   return std::make_unique<DrafterMetrics>(DrafterMetrics{
       .proposed_tokens = tokens("proposed"),
       .accepted_tokens = tokens("accepted"),
@@ -279,8 +288,8 @@ std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
                                      .help = "Of its tokens, as the operator "
                                              "has set it",
                                      .labels = labels}),
-      .requests = std::move(outcomes),
-      .ahead = std::move(ahead)});
+      .requests = {kOutcomeNames, request},
+      .ahead = {kLookaheadOutcomeNames, ahead}});
 }
 
 std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(
@@ -333,12 +342,14 @@ std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(
 
 const SpecMetrics& CoordinatorMetrics::Spec(const std::string& strategy,
                                             const std::string& rule) {
+  MutexLock lock(&mutex_);
   std::unique_ptr<SpecMetrics>& spec = spec_[{strategy, rule}];
   if (spec == nullptr) spec = MakeSpec(strategy, rule);
   return *spec;
 }
 
 prometheus::Gauge& CoordinatorMetrics::Balance(const std::string& drafters) {
+  MutexLock lock(&mutex_);
   const bool is_new =
       !balances_.contains(drafters) && balances_.size() < kMaxSets;
   const std::string set =
@@ -360,6 +371,7 @@ prometheus::Gauge& CoordinatorMetrics::Balance(const std::string& drafters) {
 
 void CoordinatorMetrics::CountRequest(absl::StatusCode code,
                                       FinishReason reason) {
+  MutexLock lock(&mutex_);
   prometheus::Counter*& counter = requests_by_end_[{code, reason}];
   if (counter == nullptr) {
     Labels labels = {{"model", model_}};
@@ -370,6 +382,41 @@ void CoordinatorMetrics::CountRequest(absl::StatusCode code,
                                       .labels = labels});
   }
   counter->Increment();
+}
+
+MetricsSnapshot CoordinatorMetrics::Snapshot() const {
+  MetricsSnapshot seen = {
+      .generated_tokens = requests.generation_tokens.Value(),
+      .stage_seconds = StageSeconds(stages),
+      .rejected = rejected_.Values(),
+      .time_to_first_token = requests.time_to_first_token.Collect().histogram,
+      .time_per_output_token =
+          requests.time_per_output_token.Collect().histogram,
+      .request_duration = requests.duration.Collect().histogram};
+  for (const auto& [reason, count] : degraded_steps_.Values()) {
+    seen.degraded_rounds += count;
+  }
+  for (const auto& drafter : drafters_) {
+    seen.drafters.push_back({.asked_rounds = drafter->asked_rounds.Value(),
+                             .requests = drafter->requests.Values(),
+                             .ahead = drafter->ahead.Values()});
+  }
+  MutexLock lock(&mutex_);
+  for (const auto& [strategy_and_rule, spec] : spec_) {
+    seen.all_rounds += spec->num_drafts.Value();
+    if (strategy_and_rule.first == kNoStrategy) continue;
+    seen.speculated.drafts += spec->num_drafts.Value();
+    seen.speculated.draft_tokens += spec->num_draft_tokens.Value();
+    seen.speculated.accepted_tokens += spec->num_accepted_tokens.Value();
+    seen.speculated.emitted_tokens += spec->num_emitted_tokens.Value();
+  }
+  for (const auto& [end, counter] : requests_by_end_) {
+    seen.requests[absl::StatusCodeToString(end.first)] += counter->Value();
+  }
+  for (const auto& [set, gauge] : balances_) {
+    seen.balance_seconds[set] = gauge->Value();
+  }
+  return seen;
 }
 
 }  // namespace espalier::coordinator

@@ -48,6 +48,9 @@ using NewOutputText = std::function<std::unique_ptr<OutputText>()>;
 
 inline constexpr int64_t kMaxOutputs = 32;
 
+// The strategy of plain decoding in answers and metrics.
+inline constexpr char kNoStrategy[] = "none";
+
 // Holds what an earlier call has returned of an output.
 struct ResumedOutput {
   std::vector<TokenId> tokens = {};
@@ -128,7 +131,7 @@ struct SpecStats {
   int64_t near_ties = 0;
   std::vector<int64_t> acceptance_histogram;  // [j]: steps that accepted j
   std::vector<DrafterShare> drafters;         // as chosen by the request
-  std::string strategy;                       // "none": plain decoding
+  std::string strategy;                       // or kNoStrategy
   std::string rule;                           // as applied by the verifier
   int64_t plain_steps = 0;  // no drafter was asked, as none would have paid
   // Time that speculation won, compared with plain decoding; below 0: lost.

@@ -259,7 +259,7 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
     plan.drafters.clear();
     plan.adaptive = false;
     plan.policy = nullptr;
-    plan.strategy = "none";
+    plan.strategy = kNoStrategy;
   }
   RETURN_IF_ERROR(PlanMaxTokens(request, scope, plan));
   plan.session.prompt = std::move(request.prompt);

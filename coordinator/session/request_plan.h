@@ -39,7 +39,7 @@ struct RequestPlan {
   DraftBudget budget = {};              // max_nodes 0: plain decoding
   bool adaptive = false;                // fewer nodes if not all pay
   std::vector<int> drafters = {};       // indices into RequestScope::drafters
-  std::string strategy = {};            // resolved; "none" for plain decoding
+  std::string strategy = {};            // resolved; or kNoStrategy
   const MergePolicy* policy = nullptr;  // null for plain decoding
   std::string rule;
   std::string request_id = {};
