@@ -32,9 +32,13 @@ bool LooksLikeFlag(const std::string& arg) {
 }  // namespace
 
 void FlagSet::AddSwitch(FlagSpec spec, bool* target) {
+  AddSwitch(std::move(spec), [target] { *target = true; });
+}
+
+void FlagSet::AddSwitch(FlagSpec spec, std::function<void()> set) {
   flags_.push_back({std::move(spec),
-                    [target](const std::string&) {
-                      *target = true;
+                    [set = std::move(set)](const std::string&) {
+                      set();
                       return absl::OkStatus();
                     },
                     /*is_switch=*/true});
