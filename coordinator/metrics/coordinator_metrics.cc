@@ -10,16 +10,37 @@ namespace {
 // Positions of accepted tokens with a counter of their own.
 constexpr int kNumPositions = 16;
 
-// In the order of their enums.
-constexpr const char* kOutcomeNames[] = {"used",    "empty",     "late",
-                                         "stale",   "malformed", "timeout",
-                                         "partial", "error",     "skipped"};
-constexpr const char* kLookaheadOutcomeNames[] = {"hit", "miss", "wasted"};
-constexpr const char* kDegradedNames[] = {"no_drafter", "all_late",
-                                          "malformed"};
-constexpr const char* kRejectNames[] = {
-    "invalid",  "duplicate",     "queue_full", "kv_full",
-    "draining", "verifier_down", "deadline",   "quota"};
+constexpr EnumCounters<DraftOutcome>::Label kOutcomes[] = {
+    {DraftOutcome::kUsed, "used"},
+    {DraftOutcome::kEmpty, "empty"},
+    {DraftOutcome::kLate, "late"},
+    {DraftOutcome::kStale, "stale"},
+    {DraftOutcome::kMalformed, "malformed"},
+    {DraftOutcome::kTimeout, "timeout"},
+    {DraftOutcome::kPartial, "partial"},
+    {DraftOutcome::kError, "error"},
+    {DraftOutcome::kSkipped, "skipped"}};
+constexpr EnumCounters<LookaheadOutcome>::Label kLookaheadOutcomes[] = {
+    {LookaheadOutcome::kHit, "hit"},
+    {LookaheadOutcome::kMiss, "miss"},
+    {LookaheadOutcome::kWasted, "wasted"}};
+constexpr EnumCounters<DegradedReason>::Label kDegradedReasons[] = {
+    {DegradedReason::kNoDrafter, "no_drafter"},
+    {DegradedReason::kAllLate, "all_late"},
+    {DegradedReason::kMalformed, "malformed"}};
+constexpr EnumCounters<RejectReason>::Label kRejectReasons[] = {
+    {RejectReason::kInvalid, "invalid"},
+    {RejectReason::kDuplicate, "duplicate"},
+    {RejectReason::kQueueFull, "queue_full"},
+    {RejectReason::kKvFull, "kv_full"},
+    {RejectReason::kDraining, "draining"},
+    {RejectReason::kVerifierDown, "verifier_down"},
+    {RejectReason::kDeadline, "deadline"},
+    {RejectReason::kQuota, "quota"}};
+
+constexpr char kDraftedTokens[] =
+    "Tree nodes by drafter; a merged node counts for each of its drafters, so "
+    "these do not sum to the total";
 
 prometheus::Histogram::BucketBoundaries FirstTokenSecondsBuckets() {
   return {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,
@@ -186,19 +207,19 @@ CoordinatorMetrics::CoordinatorMetrics(prometheus::Registry& registry,
       features(MakeFeatures(registry)),
       registry_(registry),
       model_(std::move(model)),
-      degraded_steps_(
-          kDegradedNames,
-          [&](const char* reason) -> auto& {
-            Labels labels = {{"model", model_}};
-            labels["reason"] = reason;
-            return AddCounter(registry_,
-                              {.name = "espalier_degraded_steps_total",
-                               .help = "Steps that lacked a tree although one "
-                                       "was wanted",
-                               .labels = labels});
-          }),
+      degraded_steps_(kDegradedReasons,
+                      [&](const char* reason) -> prometheus::Counter& {
+                        Labels labels = {{"model", model_}};
+                        labels["reason"] = reason;
+                        return AddCounter(
+                            registry_,
+                            {.name = "espalier_degraded_steps_total",
+                             .help = "Steps that lacked a tree although one "
+                                     "was wanted",
+                             .labels = labels});
+                      }),
       rejected_(
-          kRejectNames, [&](const char* reason) -> auto& {
+          kRejectReasons, [&](const char* reason) -> prometheus::Counter& {
             return AddCounter(
                 registry_, {.name = "espalier_requests_rejected_total",
                             .help = "Requests refused before their first token",
@@ -212,84 +233,71 @@ CoordinatorMetrics::CoordinatorMetrics(prometheus::Registry& registry,
 
 std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
     const std::string& name) {
-  const Labels labels = {{"drafter", name}};
-  Labels with_model = {{"model", model_}};
-  with_model["drafter"] = name;
-  auto tokens = [&](const char* what) -> prometheus::Counter& {
-    return AddCounter(
-        registry_,
-        {.name = absl::StrCat("espalier_drafter_", what, "_tokens_total"),
-         .help = "Tree nodes by drafter; a merged node counts for each of its "
-                 "drafters, so these do not sum to the total",
-         .labels = with_model});
-  };
-  auto request = [&](const char* outcome) -> prometheus::Counter& {
-    return AddCounter(
-        registry_, {.name = "espalier_drafter_requests_total",
-                    .help = "Requests to drafters; one that timed out counts "
-                            "again as late if its answer comes",
-                    .labels = {{"drafter", name}, {"outcome", outcome}}});
-  };
-  auto ahead = [&](const char* result) -> prometheus::Counter& {
+  const auto counter = [&](const char* metric, const char* help,
+                           Labels labels = {}) -> auto& {
+    labels["drafter"] = name;
     return AddCounter(registry_,
-                      {.name = "espalier_lookahead_total",
-                       .help = "Trees drafted for a round before it began",
-                       .labels = {{"drafter", name}, {"result", result}}});
+                      {.name = metric, .help = help, .labels = labels});
+  };
+  const auto gauge = [&](const char* metric, const char* help) -> auto& {
+    return AddGauge(
+        registry_,
+        {.name = metric, .help = help, .labels = {{"drafter", name}}});
+  };
+  const auto histogram = [&](const char* metric, const char* help,
+                             const auto& buckets) -> auto& {
+    return AddHistogram(
+        registry_,
+        {.name = metric, .help = help, .labels = {{"drafter", name}}}, buckets);
+  };
+  const auto request = [&](const char* outcome) -> auto& {
+    return counter("espalier_drafter_requests_total",
+                   "Requests to drafters; one that timed out counts again as "
+                   "late if its answer comes",
+                   {{"outcome", outcome}});
+  };
+  const auto ahead = [&](const char* result) -> auto& {
+    return counter("espalier_lookahead_total",
+                   "Trees drafted for a round before it began",
+                   {{"result", result}});
   };
   return std::make_unique<DrafterMetrics>(DrafterMetrics{
-      .proposed_tokens = tokens("proposed"),
-      .accepted_tokens = tokens("accepted"),
-      .uniquely_accepted_tokens = tokens("uniquely_accepted"),
-      .asked_rounds = AddCounter(
-          registry_, {.name = "espalier_drafter_asked_rounds_total",
-                      .help = "Rounds that asked the drafter, or had its tree "
-                              "from before they began",
-                      .labels = labels}),
-      .feature_bytes = AddCounter(
-          registry_, {.name = "espalier_drafter_feature_bytes_total",
-                      .help = "Hidden states of the target sent to drafters",
-                      .labels = labels}),
-      .untrusted_distributions = AddCounter(
-          registry_,
-          {.name = "espalier_drafter_distributions_ignored_total",
-           .help = "Trees whose distributions were dropped, so that no rule "
-                   "could read them",
-           .labels = {{"drafter", name}, {"reason", "untrusted"}}}),
-      .rtt_seconds = AddHistogram(registry_,
-                                  {.name = "espalier_drafter_rtt_seconds",
-                                   .help = "From request to answer",
-                                   .labels = labels},
-                                  StageSecondsBuckets()),
-      .wire_seconds = AddHistogram(
-          registry_,
-          {.name = "espalier_drafter_wire_seconds",
-           .help = "From request to answer, without what the drafter says it "
-                   "computed",
-           .labels = labels},
+      .proposed_tokens = counter("espalier_drafter_proposed_tokens_total",
+                                 kDraftedTokens, {{"model", model_}}),
+      .accepted_tokens = counter("espalier_drafter_accepted_tokens_total",
+                                 kDraftedTokens, {{"model", model_}}),
+      .uniquely_accepted_tokens =
+          counter("espalier_drafter_uniquely_accepted_tokens_total",
+                  kDraftedTokens, {{"model", model_}}),
+      .asked_rounds = counter("espalier_drafter_asked_rounds_total",
+                              "Rounds that asked the drafter, or had its tree "
+                              "from before they began"),
+      .feature_bytes = counter("espalier_drafter_feature_bytes_total",
+                               "Hidden states of the target sent to drafters"),
+      .untrusted_distributions =
+          counter("espalier_drafter_distributions_ignored_total",
+                  "Trees whose distributions were dropped, so that no rule "
+                  "could read them",
+                  {{"reason", "untrusted"}}),
+      .rtt_seconds = histogram("espalier_drafter_rtt_seconds",
+                               "From request to answer", StageSecondsBuckets()),
+      .wire_seconds = histogram(
+          "espalier_drafter_wire_seconds",
+          "From request to answer, without what the drafter says it computed",
           StageSecondsBuckets()),
-      .up = AddGauge(registry_, {.name = "espalier_drafter_up",
-                                 .help = "1: its last request was answered",
-                                 .labels = labels}),
-      .circuit_state = AddGauge(
-          registry_, {.name = "espalier_drafter_circuit_state",
-                      .help = "0: closed; 2: open, nobody waits for it",
-                      .labels = labels}),
-      .accepted_length = AddHistogram(
-          registry_,
-          {.name = "espalier_drafter_accepted_length",
-           .help = "Tokens in a row that a tree of the drafter predicted, "
-                   "whether it was verified or not; shadows too",
-           .labels = labels},
-          AcceptedBuckets()),
-      .role = AddGauge(registry_, {.name = "espalier_drafter_role",
-                                   .help = "0: off; 1: shadow; 2: active",
-                                   .labels = labels}),
-      .weight = AddGauge(registry_, {.name = "espalier_drafter_weight",
-                                     .help = "Of its tokens, as the operator "
-                                             "has set it",
-                                     .labels = labels}),
-      .requests = {kOutcomeNames, request},
-      .ahead = {kLookaheadOutcomeNames, ahead}});
+      .up = gauge("espalier_drafter_up", "1: its last request was answered"),
+      .circuit_state = gauge("espalier_drafter_circuit_state",
+                             "0: closed; 2: open, nobody waits for it"),
+      .accepted_length =
+          histogram("espalier_drafter_accepted_length",
+                    "Tokens in a row that a tree of the drafter predicted, "
+                    "whether it was verified or not; shadows too",
+                    AcceptedBuckets()),
+      .role = gauge("espalier_drafter_role", "0: off; 1: shadow; 2: active"),
+      .weight = gauge("espalier_drafter_weight",
+                      "Of its tokens, as the operator has set it"),
+      .requests = {kOutcomes, request},
+      .ahead = {kLookaheadOutcomes, ahead}});
 }
 
 std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(

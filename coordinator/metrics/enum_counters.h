@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "common/base/check.h"
 #include "prometheus/counter.h"
 
 namespace espalier::coordinator {
@@ -17,11 +18,17 @@ namespace espalier::coordinator {
 template <typename Enum>
 class EnumCounters {
  public:
-  // `names` are those of the values, in their order; `add` makes the counter of
-  // one.
-  EnumCounters(absl::Span<const char* const> names,
+  struct Label {
+    Enum value;
+    const char* name;
+  };
+  // `labels` has all values in their order; `add` makes the counter of one.
+  EnumCounters(absl::Span<const Label> labels,
                absl::FunctionRef<prometheus::Counter&(const char* name)> add) {
-    for (const char* name : names) counters_.emplace_back(name, &add(name));
+    for (const Label& label : labels) {
+      ESPALIER_CHECK(static_cast<size_t>(label.value) == counters_.size());
+      counters_.emplace_back(label.name, &add(label.name));
+    }
   }
 
   void Increment(Enum value) const {
