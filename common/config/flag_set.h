@@ -29,6 +29,7 @@ class FlagSet {
   explicit FlagSet(std::string usage) : usage_(std::move(usage)) {}
 
   void AddSwitch(FlagSpec spec, bool* target);
+  void AddSwitch(FlagSpec spec, std::function<void()> set);
 
   // `target` has a type that a ParseFlagValue overload takes.
   template <typename T>
@@ -36,6 +37,18 @@ class FlagSet {
     flags_.push_back({std::move(spec), [target](const std::string& text) {
                         return ParseFlagValue(text, target);
                       }});
+  }
+
+  // Calls `set` with each value, in place of a target.
+  template <typename T>
+  void AddSetter(FlagSpec spec, std::function<void(T)> set) {
+    flags_.push_back(
+        {std::move(spec), [set = std::move(set)](const std::string& text) {
+           T value{};
+           absl::Status status = ParseFlagValue(text, &value);
+           if (status.ok()) set(std::move(value));
+           return status;
+         }});
   }
 
   // Takes up to `limit` arguments that are not flags. Default: none.

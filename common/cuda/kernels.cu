@@ -1,12 +1,12 @@
 // The table of launches for a GPU: the launches' own sources, compiled by nvcc.
-#include "common/cuda/launch/attention.cc"
-#include "common/cuda/launch/cache.cc"
 #include "common/cuda/launch/cuda_launch.h"
-#include "common/cuda/launch/logits.cc"
-#include "common/cuda/launch/memory.cc"
-#include "common/cuda/launch/mixture.cc"
-#include "common/cuda/launch/product.cc"
-#include "common/cuda/launch/rows.cc"
+#include "common/cuda/launch/launch_attention.cc"
+#include "common/cuda/launch/launch_cache.cc"
+#include "common/cuda/launch/launch_logits.cc"
+#include "common/cuda/launch/launch_memory.cc"
+#include "common/cuda/launch/launch_mixture.cc"
+#include "common/cuda/launch/launch_product.cc"
+#include "common/cuda/launch/launch_rows.cc"
 
 namespace espalier::cuda {
 

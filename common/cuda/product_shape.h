@@ -23,12 +23,12 @@ ESPALIER_HOST_DEVICE constexpr int ProductSplits(int outputs, int inputs) {
   return splits < 1 ? 1 : splits;
 }
 
-// Returns the places of an item of a grouped product (ExpertItem).
+// Returns how many rows an item of a grouped product may have (ExpertItem).
 ESPALIER_HOST_DEVICE constexpr int ExpertBlock(int rows, int per_row,
                                                int experts) {
   return rows * per_row > 16 * experts ? 64 : 16;
 }
-// Returns the most items that so many choices make, however they are divided.
+// Returns the largest number of items that `choices` rows of experts make.
 ESPALIER_HOST_DEVICE constexpr int ExpertItems(int choices, int experts,
                                                int block) {
   const int distinct = choices < experts ? choices : experts;

@@ -17,7 +17,7 @@ namespace {
 
 using Kind = Expression::Kind;
 
-// The places of anchors, while an expression has them.
+// Rules that stand for ^ and $ until WithoutAnchors takes them out.
 constexpr int64_t kStart = -1;
 constexpr int64_t kEnd = -2;
 
@@ -193,8 +193,9 @@ bool IsAnchorOrEmpty(const Expression& part) {
          (part.kind == Kind::kText && part.text.empty());
 }
 
-// Without anchors, which are at its ends. `first`, `last`: nothing comes
-// before, or after.
+// Returns the expression without its anchors. They are refused unless they are
+// at its ends. `first`, `last`: nothing comes before the expression, or after
+// it.
 absl::StatusOr<ExpressionPtr> WithoutAnchors(const ExpressionPtr& expression,
                                              bool first, bool last) {
   switch (expression->kind) {

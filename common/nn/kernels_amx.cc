@@ -99,7 +99,7 @@ void CopyKvOfAnyHead(const KvPanels& from, int64_t from_slot,
        : Avx512Bf16Kernels().copy_kv)(from, from_slot, to, to_slot);
 }
 
-// Pages of int8 are the vectors' work too.
+// Pages of int8 are read by the vectors as well.
 void AttendWithAnyHead(const AttendArgs& a) {
   (HasWholeTiles(a.head_dim) && a.type != KvType::kInt8
        ? AmxAttend<Avx512, CpuTiles, PrepareBf16>
@@ -108,7 +108,7 @@ void AttendWithAnyHead(const AttendArgs& a) {
 
 }  // namespace
 
-// What has no tiles is the vectors' own code.
+// Operations without code for tiles are those of AVX-512.
 const Kernels& AmxKernels() {
   static const Kernels kKernels = [] {
     Kernels kernels = Avx512Bf16Kernels();

@@ -39,44 +39,45 @@ absl::StatusOr<std::string> GenerateCalls::TenantOf(
                                  "\" is not in core.tenants_file"));
 }
 
-absl::StatusOr<GenerationRequest> GenerateCalls::Check(
+absl::StatusOr<RequestParams> GenerateCalls::Check(
     const v1::GenerateRequest& request, const Caller& caller) const {
   ASSIGN_OR_RETURN(
-      GenerationRequest parsed,
+      RequestParams params,
       ParseGenerateRequest(request, options_.model, caller.deadline));
   if (!caller.is_operator) {
     RETURN_IF_ERROR(
-        options_.priority_limits.Check(parsed.priority, caller.peer));
+        options_.priority_limits.Check(params.priority, caller.peer));
   }
-  ASSIGN_OR_RETURN(parsed.tenant, TenantOf(caller));
-  parsed.traceparent = caller.traceparent;
+  ASSIGN_OR_RETURN(params.tenant, TenantOf(caller));
+  params.traceparent = caller.traceparent;
   const std::optional<VerifierInfo> verifier = options_.verifier_info();
-  if (!verifier) return parsed;  // not connected yet: the coordinator refuses
-  RETURN_IF_ERROR(CheckPrompt(request, options_.model, verifier->max_context));
-  return parsed;
+  if (!verifier) return params;  // not connected yet: the coordinator refuses
+  RETURN_IF_ERROR(
+      CheckPromptSize(request, options_.model, verifier->max_context));
+  return params;
 }
 
 absl::Status GenerateCalls::Start(const Caller& caller,
                                   absl::StatusOr<v1::GenerateRequest> request,
                                   const OpenStream& open) {
-  absl::StatusOr<GenerationRequest> parsed =
+  absl::StatusOr<RequestParams> params =
       request.ok() ? Check(*request, caller) : request.status();
-  if (!parsed.ok()) {
-    options_.coordinator->CountUnstarted(parsed.status());
-    return parsed.status();
+  if (!params.ok()) {
+    options_.coordinator->CountUnstarted(params.status());
+    return params.status();
   }
   const std::string tenant =
-      options_.coordinator->tenants().NameOf(parsed->tenant);
+      options_.coordinator->tenants().NameOf(params->tenant);
   RETURN_IF_ERROR(
       options_.coordinator->CheckOpen(tenant, waiting_.SizeOf(tenant)));
-  AnswerStream* stream = &open(*parsed);
+  AnswerStream* stream = &open(*params);
   const PromptQueue::Prompt prompt = SizeOf(*request);
   const WaitingRequests::Entry waiting =
-      waiting_.Add(parsed->request_id, tenant);
+      waiting_.Add(params->request_id, tenant);
   const absl::Status queued =
       queue_.Post(prompt, [this, stream, waiting, request = *std::move(request),
-                           parsed = *std::move(parsed)]() mutable {
-        Encode(request, std::move(parsed), waiting, *stream);
+                           params = *std::move(params)]() mutable {
+        Encode(request, std::move(params), waiting, *stream);
       });
   if (!queued.ok()) {
     waiting_.Leave(waiting, [] {});
@@ -96,8 +97,8 @@ void GenerateCalls::Tokenize(
     status = CheckModelName(request.model(), options_.model);
   }
   if (status.ok()) {
-    status = CheckPrompt(request, options_.model,
-                         verifier ? verifier->max_context : kAnyContext);
+    status = CheckPromptSize(request, options_.model,
+                             verifier ? verifier->max_context : kAnyContext);
   }
   if (!status.ok()) return std::move(done)(status);
   const PromptQueue::Prompt prompt = SizeOf(request);
@@ -110,10 +111,9 @@ void GenerateCalls::Tokenize(
 }
 
 void GenerateCalls::Encode(const v1::GenerateRequest& request,
-                           GenerationRequest parsed,
-                           WaitingRequests::Entry waiting,
+                           RequestParams params, WaitingRequests::Entry waiting,
                            AnswerStream& stream) {
-  auto ready = WithPrompt(request, std::move(parsed), waiting, stream);
+  auto ready = WithPrompt(request, std::move(params), waiting, stream);
   const bool left = waiting_.Leave(waiting, [&] {
     if (ready.ok()) stream.Begin(*options_.coordinator, *std::move(ready));
   });
@@ -131,18 +131,19 @@ void GenerateCalls::Fail(AnswerStream& stream,
 }
 
 absl::StatusOr<GenerationRequest> GenerateCalls::WithPrompt(
-    const v1::GenerateRequest& request, GenerationRequest parsed,
+    const v1::GenerateRequest& request, RequestParams params,
     WaitingRequests::Entry waiting, const AnswerStream& stream) const {
   if (waiting_.IsAborted(waiting)) return Aborted();
   if (stream.IsCancelled()) {
     return absl::CancelledError("cancelled by the client");
   }
-  if (absl::Now() >= parsed.deadline) {
+  if (absl::Now() >= params.deadline) {
     return absl::DeadlineExceededError("deadline of the request");
   }
-  ASSIGN_OR_RETURN(parsed.prompt,
+  ASSIGN_OR_RETURN(std::vector<TokenId> prompt,
                    options_.encode_prompt(request, options_.model));
-  return parsed;
+  return GenerationRequest{std::move(params), std::move(prompt),
+                           PromptField(request)};
 }
 
 void GenerateCalls::Abort(const std::string& request_id,

@@ -57,7 +57,7 @@ class GenerateCalls {
 
   // Opens the stream of an accepted request, which lives until it gets its
   // Begin or Fail.
-  using OpenStream = std::function<AnswerStream&(const GenerationRequest&)>;
+  using OpenStream = std::function<AnswerStream&(const RequestParams&)>;
   // Starts a call. An error: the call is refused, with the error that `request`
   // is or with another, and no stream was opened.
   absl::Status Start(const Caller& caller,
@@ -80,15 +80,15 @@ class GenerateCalls {
   // in the list.
   absl::StatusOr<std::string> TenantOf(const Caller& caller) const;
   // Parses and checks a request without tokenizing its prompt.
-  absl::StatusOr<GenerationRequest> Check(const v1::GenerateRequest& request,
-                                          const Caller& caller) const;
+  absl::StatusOr<RequestParams> Check(const v1::GenerateRequest& request,
+                                      const Caller& caller) const;
   // Runs on a thread of the queue.
-  void Encode(const v1::GenerateRequest& request, GenerationRequest parsed,
+  void Encode(const v1::GenerateRequest& request, RequestParams params,
               WaitingRequests::Entry waiting, AnswerStream& stream);
   void Fail(AnswerStream& stream, const absl::Status& status) const;
-  // The parsed request with its prompt, or why it is not to be started.
+  // Returns the request with its prompt, or why it is not to be started.
   absl::StatusOr<GenerationRequest> WithPrompt(
-      const v1::GenerateRequest& request, GenerationRequest parsed,
+      const v1::GenerateRequest& request, RequestParams params,
       WaitingRequests::Entry waiting, const AnswerStream& stream) const;
 
   const Options options_;

@@ -17,6 +17,7 @@
 #include "common/rpc/convert.h"
 #include "common/spec/request_errors.h"
 #include "coordinator/api/stop_text.h"
+#include "coordinator/session/request_plan.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -134,18 +135,6 @@ std::vector<TokenId> TextPrompt(const std::string& text,
     ids.insert(ids.begin(), prefix.begin(), prefix.end());
   }
   return ids;
-}
-
-// Name of the field with the prompt.
-std::string PromptField(const v1::GenerateRequest& request) {
-  switch (request.input_case()) {
-    case v1::GenerateRequest::kTokenIds:
-      return "token_ids";
-    case v1::GenerateRequest::kChat:
-      return "chat";
-    default:
-      return "prompt";
-  }
 }
 
 absl::Status CheckTextSize(const std::string& field, int64_t bytes,
@@ -266,9 +255,7 @@ absl::StatusOr<SpeculationOptions> Speculation(
   return out;
 }
 
-// `parsed`: the same request with its adjustments and stop tokens.
 absl::StatusOr<NewOutputText> Text(const v1::GenerateRequest& request,
-                                   const GenerationRequest& parsed,
                                    const ServedModel& model) {
   RETURN_IF_ERROR(CheckTexts("stop", request.stop(), kMaxStopStrings));
   const StopText text(
@@ -276,7 +263,7 @@ absl::StatusOr<NewOutputText> Text(const v1::GenerateRequest& request,
        .stop_strings = {request.stop().begin(), request.stop().end()},
        .include_stop_string = request.include_stop_str_in_output(),
        .show_special = request.show_special_tokens(),
-       .min_tokens = parsed.adjustments.min_tokens});
+       .min_tokens = request.min_tokens()});
   return [text] { return std::make_unique<StopText>(text); };
 }
 
@@ -288,7 +275,7 @@ absl::StatusOr<int64_t> NumOutputs(const v1::GenerateRequest& request) {
 
 // REQUIRES: `out` has its number of outputs and its sampling.
 absl::Status ReadResumption(const v1::GenerateRequest& request,
-                            GenerationRequest& out) {
+                            RequestParams& out) {
   if (!request.has_resumption()) return absl::OkStatus();
   const v1::Resumption& resumption = request.resumption();
   if (resumption.outputs_size() != out.num_outputs) {
@@ -337,15 +324,14 @@ absl::Status CheckModelName(absl::string_view name, const ServedModel& model) {
                     "MODEL_NOT_SERVED");
 }
 
-absl::StatusOr<GenerationRequest> ParseGenerateRequest(
+absl::StatusOr<RequestParams> ParseGenerateRequest(
     const v1::GenerateRequest& request, const ServedModel& model,
     absl::Time deadline) {
   if (request.has_model()) {
     RETURN_IF_ERROR(CheckModelName(request.model(), model));
   }
-  GenerationRequest out;
+  RequestParams out;
   ASSIGN_OR_RETURN(out.request_id, RequestId(request));
-  out.prompt_field = PromptField(request);
   ASSIGN_OR_RETURN(out.sampling, Sampling(request));
   ASSIGN_OR_RETURN(out.adjustments, Adjustments(request, *model.tokenizer));
   if (request.has_max_tokens()) out.max_tokens = request.max_tokens();
@@ -358,10 +344,9 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
                    TokenList("stop_token_ids", request.stop_token_ids()));
   out.ignore_eos = request.ignore_eos();
   out.logprobs = Logprobs(request);
-  RETURN_IF_ERROR(ValidateLogprobRequest(out.logprobs));
   ASSIGN_OR_RETURN(out.num_outputs, NumOutputs(request));
   RETURN_IF_ERROR(ReadResumption(request, out));
-  ASSIGN_OR_RETURN(out.new_text, Text(request, out, model));
+  ASSIGN_OR_RETURN(out.new_text, Text(request, model));
   ASSIGN_OR_RETURN(out.speculation, Speculation(request.speculation()));
   if (request.has_cache_salt() && request.cache_salt().empty()) {
     return FieldError("cache_salt", "empty");
@@ -390,6 +375,17 @@ int64_t InputBytes(const v1::GenerateRequest& request) {
 
 }  // namespace
 
+std::string PromptField(const v1::GenerateRequest& request) {
+  switch (request.input_case()) {
+    case v1::GenerateRequest::kTokenIds:
+      return "token_ids";
+    case v1::GenerateRequest::kChat:
+      return "chat";
+    default:
+      return "prompt";
+  }
+}
+
 int64_t PromptBytes(const v1::GenerateRequest& request) {
   int64_t bytes = InputBytes(request);
   for (const v1::ResumedOutput& output : request.resumption().outputs()) {
@@ -405,16 +401,12 @@ int64_t PromptWork(const v1::GenerateRequest& request) {
          kBytesPerMessage * request.chat().messages_size();
 }
 
-absl::Status CheckPrompt(const v1::GenerateRequest& request,
-                         const ServedModel& model, int64_t max_context) {
+absl::Status CheckPromptSize(const v1::GenerateRequest& request,
+                             const ServedModel& model, int64_t max_context) {
   switch (request.input_case()) {
     case v1::GenerateRequest::kTokenIds:
-      if (request.token_ids().ids_size() < max_context) return absl::OkStatus();
-      return FieldError(
-          "token_ids",
-          absl::StrCat(request.token_ids().ids_size(), " tokens; at most ",
-                       max_context - 1, " fit the context of ", max_context,
-                       " with one to follow"));
+      return CheckFitsContext("token_ids", request.token_ids().ids_size(),
+                              max_context);
     case v1::GenerateRequest::kChat:
       RETURN_IF_ERROR(CheckChat(model));
       return CheckTextSize("chat", InputBytes(request), model, max_context);

@@ -30,15 +30,17 @@ struct ServedModel {
 // NOT_FOUND (MODEL_NOT_SERVED) unless the name is that of the served model.
 absl::Status CheckModelName(absl::string_view name, const ServedModel& model);
 
-// Parses a request without tokenizing its prompt, and fills in the API's
-// defaults. Cheap. Texts that the result keeps are bounded and printable.
+// Parses a request except for its prompt, and fills in the API's defaults.
+// Cheap. Texts that the result keeps are bounded and printable.
 //   FieldError (request_errors.h): a field is missing or invalid by itself; the
 //   coordinator checks what depends on the verifier or the drafters.
 //   NOT_FOUND: another model.
-absl::StatusOr<GenerationRequest> ParseGenerateRequest(
+absl::StatusOr<RequestParams> ParseGenerateRequest(
     const v1::GenerateRequest& request, const ServedModel& model,
     absl::Time deadline);
 
+// Returns the name of the field with the prompt.
+std::string PromptField(const v1::GenerateRequest& request);
 // Size of the prompt in bytes, of its text or of its ids, and of the output
 // that is resumed.
 int64_t PromptBytes(const v1::GenerateRequest& request);
@@ -47,11 +49,11 @@ int64_t PromptWork(const v1::GenerateRequest& request);
 
 // Checks by size alone that there is a prompt and that it may fit `max_context`
 // tokens, so that nothing is spent on one that cannot. FieldErrors.
-absl::Status CheckPrompt(const v1::GenerateRequest& request,
-                         const ServedModel& model, int64_t max_context);
+absl::Status CheckPromptSize(const v1::GenerateRequest& request,
+                             const ServedModel& model, int64_t max_context);
 
 // Tokenizes the prompt; takes about a second per MiB of text. FieldErrors.
-// REQUIRES: CheckPrompt has passed.
+// REQUIRES: CheckPromptSize has passed.
 absl::StatusOr<std::vector<TokenId>> EncodePrompt(
     const v1::GenerateRequest& request, const ServedModel& model);
 

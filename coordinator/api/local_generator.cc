@@ -177,14 +177,14 @@ std::unique_ptr<GenerateCall> LocalGenerator::Start(
   const size_t bytes = request.ByteSizeLong();
   const absl::Status status = calls_->Start(
       caller, std::move(request),
-      [&](const GenerationRequest& parsed) -> AnswerStream& {
+      [&](const RequestParams& params) -> AnswerStream& {
         stream = std::make_shared<LocalStream>(LocalStream::Options{
-            .answer = {.request_id = parsed.request_id,
-                       .seed = parsed.sampling.seed,
+            .answer = {.request_id = params.request_id,
+                       .seed = params.sampling.seed,
                        .echo = echo,
                        .hides_rounds = calls_->HidesRounds(caller.is_operator),
                        .tokenizer = calls_->model().tokenizer},
-            .num_outputs = parsed.num_running_outputs(),
+            .num_outputs = params.num_running_outputs(),
             .request_bytes = bytes,
             .unread = &calls_->unread(),
             .wake = std::move(wake)});

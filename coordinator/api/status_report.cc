@@ -1,18 +1,16 @@
 #include "coordinator/api/status_report.h"
 
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/base/utf8.h"
 #include "common/base/version.h"
 #include "common/rpc/peer_state_name.h"
-#include "coordinator/api/metric_sums.h"
+#include "coordinator/metrics/metrics_snapshot.h"
 #include "nlohmann/json.hpp"
 
 namespace espalier::coordinator {
@@ -23,62 +21,40 @@ using nlohmann::json;
 // ---- counters ----
 
 // Counters of the rounds that speculated, and of all tokens.
-json Counters(const MetricFamilies& families) {
-  json counters;
-  for (const char* name :
-       {"drafts", "emitted_tokens", "draft_tokens", "accepted_tokens"}) {
-    auto sums = SumBy(families,
-                      absl::StrCat("espalier_spec_decode_num_", name, "_total"),
-                      "strategy");
-    sums.erase("none");  // plain decoding
-    double total = 0;
-    for (const auto& [strategy, value] : sums) total += value;
-    counters[name] = total;
-  }
-  counters["generated_tokens"] =
-      TotalOf(families, "espalier_generation_tokens_total");
-  counters["degraded_rounds"] =
-      TotalOf(families, "espalier_degraded_steps_total");
-  // All rounds, those of plain decoding too.
-  counters["all_rounds"] =
-      TotalOf(families, "espalier_spec_decode_num_drafts_total");
-  // By the drafters that were asked: seconds won, below 0 those lost.
-  counters["speculation_balance_seconds"] =
-      SumBy(families, "espalier_speculation_balance_seconds", "drafters");
-  return counters;
+json Counters(const MetricsSnapshot& seen) {
+  return {{"drafts", seen.speculated.drafts},
+          {"draft_tokens", seen.speculated.draft_tokens},
+          {"accepted_tokens", seen.speculated.accepted_tokens},
+          {"emitted_tokens", seen.speculated.emitted_tokens},
+          {"generated_tokens", seen.generated_tokens},
+          {"degraded_rounds", seen.degraded_rounds},
+          {"all_rounds", seen.all_rounds},
+          // By the drafters that were asked: seconds won, below 0 those lost.
+          {"speculation_balance_seconds", seen.balance_seconds}};
 }
 
 // ---- requests that have ended ----
 
 // Percentiles since the start, in milliseconds; null: nothing has ended yet.
-json LatenciesJson(const MetricFamilies& families) {
-  constexpr double kQuantiles[] = {0.5, 0.95, 0.99};
-  json latencies;
-  for (const char* what :
-       {"time_to_first_token", "time_per_output_token", "request_duration"}) {
-    const Observations seen = ObservationsOf(
-        families, absl::StrCat("espalier_", what, "_seconds"), kQuantiles);
-    if (seen.count == 0) {
-      latencies[what] = nullptr;
-      continue;
-    }
-    latencies[what] = {{"requests", seen.count},
-                       {"mean_ms", 1e3 * seen.sum / seen.count},
-                       {"p50_ms", 1e3 * seen.quantiles[0]},
-                       {"p95_ms", 1e3 * seen.quantiles[1]},
-                       {"p99_ms", 1e3 * seen.quantiles[2]}};
-  }
-  return latencies;
+json LatencyJson(const MetricsSnapshot::Observed& seen) {
+  if (seen.sample_count == 0) return nullptr;
+  const double requests = static_cast<double>(seen.sample_count);
+  return {{"requests", requests},
+          {"mean_ms", 1e3 * seen.sample_sum / requests},
+          {"p50_ms", 1e3 * QuantileOf(seen, 0.5)},
+          {"p95_ms", 1e3 * QuantileOf(seen, 0.95)},
+          {"p99_ms", 1e3 * QuantileOf(seen, 0.99)}};
 }
 
-// Counts requests by code, "OK" included.
-std::map<std::string, double> RequestsByCode(const MetricFamilies& families) {
-  return SumBy(families, "espalier_requests_total", "code");
+json LatenciesJson(const MetricsSnapshot& seen) {
+  return {{"time_to_first_token", LatencyJson(seen.time_to_first_token)},
+          {"time_per_output_token", LatencyJson(seen.time_per_output_token)},
+          {"request_duration", LatencyJson(seen.request_duration)}};
 }
 
-double FailedRequests(const MetricFamilies& families) {
+double FailedRequests(const MetricsSnapshot& seen) {
   double failed = 0;
-  for (const auto& [code, count] : RequestsByCode(families)) {
+  for (const auto& [code, count] : seen.requests) {
     if (code != "OK" && code != "CANCELLED") failed += count;
   }
   return failed;
@@ -152,30 +128,9 @@ json VerifierJson(const v1::PeerInfo& peer) {
   return verifier;
 }
 
-// {drafter: {value of `label`: count}}
-std::map<std::string, json> ByDrafter(const MetricFamilies& families,
-                                      absl::string_view name,
-                                      absl::string_view label) {
-  std::map<std::string, json> counts;
-  for (const prometheus::MetricFamily& family : families) {
-    if (family.name != name) continue;
-    for (const prometheus::ClientMetric& metric : family.metric) {
-      counts[LabelOf(metric, "drafter")][LabelOf(metric, label)] =
-          metric.counter.value;
-    }
-  }
-  return counts;
-}
-
 json DraftersJson(const v1::GetServerInfoResponse& peers,
                   const std::vector<Coordinator::DrafterStatus>& drafters,
-                  const MetricFamilies& families) {
-  std::map<std::string, json> requests =
-      ByDrafter(families, "espalier_drafter_requests_total", "outcome");
-  std::map<std::string, json> ahead =
-      ByDrafter(families, "espalier_lookahead_total", "result");
-  auto asked =
-      SumBy(families, "espalier_drafter_asked_rounds_total", "drafter");
+                  const MetricsSnapshot& seen) {
   json out = json::array();
   for (int i = 0; i < peers.drafters_size(); ++i) {
     json drafter = PeerJson(peers.drafters(i));
@@ -187,9 +142,9 @@ json DraftersJson(const v1::GetServerInfoResponse& peers,
     drafter["proposed"] = status.proposed_tokens;
     drafter["accepted"] = status.accepted_tokens;
     drafter["uniquely_accepted"] = status.uniquely_accepted_tokens;
-    drafter["asked_rounds"] = asked[status.name];
-    drafter["requests"] = requests[status.name];
-    drafter["ahead"] = ahead[status.name];
+    drafter["asked_rounds"] = seen.drafters[i].asked_rounds;
+    drafter["requests"] = seen.drafters[i].requests;
+    drafter["ahead"] = seen.drafters[i].ahead;
     out.push_back(std::move(drafter));
   }
   return out;
@@ -291,17 +246,16 @@ StatusReport::StatusReport(Options options)
 }
 
 void StatusReport::Sample() {
-  const MetricFamilies families = options_.metrics->Collect();
-  const json counters = Counters(families);
+  const MetricsSnapshot seen = options_.coordinator->Counts();
   history_.Add({.at_s = absl::ToDoubleSeconds(absl::Now() - start_),
-                .generated_tokens = counters["generated_tokens"].get<double>(),
-                .emitted_tokens = counters["emitted_tokens"].get<double>(),
-                .drafts = counters["drafts"].get<double>(),
-                .failed_requests = FailedRequests(families)});
+                .generated_tokens = seen.generated_tokens,
+                .emitted_tokens = seen.speculated.emitted_tokens,
+                .drafts = seen.speculated.drafts,
+                .failed_requests = FailedRequests(seen)});
 }
 
 std::string StatusReport::Json(absl::string_view query) const {
-  const MetricFamilies families = options_.metrics->Collect();
+  const MetricsSnapshot seen = options_.coordinator->Counts();
   v1::GetServerInfoResponse peers;
   options_.describe_peers(peers);
   const bool shows_text = !options_.text_key.empty() &&
@@ -315,17 +269,14 @@ std::string StatusReport::Json(absl::string_view query) const {
       {"has_key", !options_.text_key.empty()},
       {"running", load.running},
       {"queued", load.queued},
-      {"counters", Counters(families)},
-      {"latencies", LatenciesJson(families)},
-      {"requests_by_code", RequestsByCode(families)},
-      {"rejected",
-       SumBy(families, "espalier_requests_rejected_total", "reason")},
+      {"counters", Counters(seen)},
+      {"latencies", LatenciesJson(seen)},
+      {"requests_by_code", seen.requests},
+      {"rejected", seen.rejected},
       {"history", HistoryJson(history_.Samples())},
-      {"stage_seconds",
-       SumBy(families, "espalier_step_stage_seconds", "stage")},
+      {"stage_seconds", seen.stage_seconds},
       {"verifier", VerifierJson(peers.verifier())},
-      {"drafters",
-       DraftersJson(peers, options_.coordinator->Drafters(), families)},
+      {"drafters", DraftersJson(peers, options_.coordinator->Drafters(), seen)},
       {"requests", json::array()},
       {"request", nullptr}};
   if (shows_text) {

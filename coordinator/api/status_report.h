@@ -14,7 +14,6 @@
 #include "coordinator/api/status_history.h"
 #include "coordinator/rounds/coordinator.h"
 #include "espalier/v1/inference.pb.h"
-#include "prometheus/registry.h"
 
 namespace espalier::coordinator {
 
@@ -27,7 +26,6 @@ class StatusReport {
  public:
   struct Options {
     const Coordinator* coordinator;
-    const prometheus::Registry* metrics;  // of the coordinator
     std::function<void(v1::GetServerInfoResponse&)> describe_peers;
     std::string model;
     // Needed to see requests, their rounds and text; empty: they are never

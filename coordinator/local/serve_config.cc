@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Drafter type for the architecture that a drafter's folder names.
+// Returns the drafter type for the architecture that a drafter's folder names.
 absl::StatusOr<std::string> TypeOf(const fs::path& folder) {
   ASSIGN_OR_RETURN(const nlohmann::json config,
                    ReadJsonObject(folder / "config.json"));
@@ -28,14 +28,15 @@ absl::StatusOr<std::string> TypeOf(const fs::path& folder) {
   return block ? "dflash" : "eagle";
 }
 
-// Where the drafters of a model are: in its folder, or beside its file.
+// Returns where the drafters of a model are: in its folder, or beside its file.
 fs::path DraftersOf(const fs::path& model) {
   std::error_code none_there;
   const bool is_folder = fs::is_directory(model, none_there);
   return (is_folder ? model : model.parent_path()) / "drafters";
 }
 
-// Whether grammars can be followed: they end with an end-of-sequence token.
+// Returns whether outputs of the model can follow grammars, which end with an
+// end-of-sequence token.
 bool FollowsGrammars(const std::string& model) {
   if (!grammar::HasBackend()) return false;
   const absl::StatusOr<TargetIdentity> target = IdentifyTarget(model, "");
@@ -51,9 +52,10 @@ v1::DrafterEngineConfig& AddDrafter(const std::string& name,
   return drafter;
 }
 
-// Prompt lookup, what grammars force, and the model's own drafters; for a model
-// without these, also what earlier answers and the target's own rows say. Its
-// server's clients are the user that started it, so their answers may be kept.
+// Adds prompt lookup, the drafter of what grammars force, and the drafters in
+// the model's folder. A model without these gets drafters that learn from
+// earlier answers and from the target's rows. All clients of this server are
+// the user that started it, so their answers may be kept.
 absl::Status AddDefaultDrafters(v1::ServeConfig& config) {
   AddDrafter("lookup", "prompt_lookup", config);
   if (FollowsGrammars(config.verifier().model())) {

@@ -10,17 +10,37 @@ namespace {
 // Positions of accepted tokens with a counter of their own.
 constexpr int kNumPositions = 16;
 
-// In the order of their enums.
-constexpr const char* kOutcomeNames[kNumDraftOutcomes] = {
-    "used",    "empty",   "late",  "stale",  "malformed",
-    "timeout", "partial", "error", "skipped"};
-constexpr const char* kLookaheadOutcomeNames[kNumLookaheadOutcomes] = {
-    "hit", "miss", "wasted"};
-constexpr const char* kDegradedNames[kNumDegradedReasons] = {
-    "no_drafter", "all_late", "malformed"};
-constexpr const char* kRejectNames[kNumRejectReasons] = {
-    "invalid",  "duplicate",     "queue_full", "kv_full",
-    "draining", "verifier_down", "deadline",   "quota"};
+constexpr EnumCounters<DraftOutcome>::Label kOutcomes[] = {
+    {DraftOutcome::kUsed, "used"},
+    {DraftOutcome::kEmpty, "empty"},
+    {DraftOutcome::kLate, "late"},
+    {DraftOutcome::kStale, "stale"},
+    {DraftOutcome::kMalformed, "malformed"},
+    {DraftOutcome::kTimeout, "timeout"},
+    {DraftOutcome::kPartial, "partial"},
+    {DraftOutcome::kError, "error"},
+    {DraftOutcome::kSkipped, "skipped"}};
+constexpr EnumCounters<LookaheadOutcome>::Label kLookaheadOutcomes[] = {
+    {LookaheadOutcome::kHit, "hit"},
+    {LookaheadOutcome::kMiss, "miss"},
+    {LookaheadOutcome::kWasted, "wasted"}};
+constexpr EnumCounters<DegradedReason>::Label kDegradedReasons[] = {
+    {DegradedReason::kNoDrafter, "no_drafter"},
+    {DegradedReason::kAllLate, "all_late"},
+    {DegradedReason::kMalformed, "malformed"}};
+constexpr EnumCounters<RejectReason>::Label kRejectReasons[] = {
+    {RejectReason::kInvalid, "invalid"},
+    {RejectReason::kDuplicate, "duplicate"},
+    {RejectReason::kQueueFull, "queue_full"},
+    {RejectReason::kKvFull, "kv_full"},
+    {RejectReason::kDraining, "draining"},
+    {RejectReason::kVerifierDown, "verifier_down"},
+    {RejectReason::kDeadline, "deadline"},
+    {RejectReason::kQuota, "quota"}};
+
+constexpr char kDraftedTokens[] =
+    "Tree nodes by drafter; a merged node counts for each of its drafters, so "
+    "these do not sum to the total";
 
 prometheus::Histogram::BucketBoundaries FirstTokenSecondsBuckets() {
   return {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,
@@ -129,6 +149,15 @@ RequestMetrics MakeRequests(prometheus::Registry& registry,
           length("generation", "Tokens emitted for a request")};
 }
 
+MetricsSnapshot::ByLabel StageSeconds(const StageMetrics& stages) {
+  const auto sum = [](const prometheus::Histogram& stage) {
+    return stage.Collect().histogram.sample_sum;
+  };
+  return {{"draft_wait", sum(stages.draft_wait)}, {"merge", sum(stages.merge)},
+          {"verify", sum(stages.verify)},         {"wire", sum(stages.wire)},
+          {"commit", sum(stages.commit)},         {"emit", sum(stages.emit)}};
+}
+
 prometheus::Histogram::BucketBoundaries AcceptedBuckets() {
   prometheus::Histogram::BucketBoundaries buckets;
   for (int i = 0; i <= 16; ++i) buckets.push_back(i);
@@ -177,110 +206,98 @@ CoordinatorMetrics::CoordinatorMetrics(prometheus::Registry& registry,
       requests(MakeRequests(registry, model)),
       features(MakeFeatures(registry)),
       registry_(registry),
-      model_(std::move(model)) {
+      model_(std::move(model)),
+      degraded_steps_(kDegradedReasons,
+                      [&](const char* reason) -> prometheus::Counter& {
+                        Labels labels = {{"model", model_}};
+                        labels["reason"] = reason;
+                        return AddCounter(
+                            registry_,
+                            {.name = "espalier_degraded_steps_total",
+                             .help = "Steps that lacked a tree although one "
+                                     "was wanted",
+                             .labels = labels});
+                      }),
+      rejected_(
+          kRejectReasons, [&](const char* reason) -> prometheus::Counter& {
+            return AddCounter(
+                registry_, {.name = "espalier_requests_rejected_total",
+                            .help = "Requests refused before their first token",
+                            .labels = {{"reason", reason}}});
+          }) {
   for (const std::string& name : drafters) {
     drafters_.push_back(MakeDrafter(name));
     Balance(name);  // so that it is there before the first round
-  }
-  for (const char* reason : kDegradedNames) {
-    Labels labels = {{"model", model_}};
-    labels["reason"] = reason;
-    degraded_steps_.push_back(&AddCounter(
-        registry, {.name = "espalier_degraded_steps_total",
-                   .help = "Steps that lacked a tree although one was wanted",
-                   .labels = labels}));
-  }
-  for (const char* reason : kRejectNames) {
-    rejected_.push_back(
-        &AddCounter(registry, {.name = "espalier_requests_rejected_total",
-                               .help = "Requests refused before their first "
-                                       "token",
-                               .labels = {{"reason", reason}}}));
   }
 }
 
 std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
     const std::string& name) {
-  const Labels labels = {{"drafter", name}};
-  Labels with_model = {{"model", model_}};
-  with_model["drafter"] = name;
-  auto tokens = [&](const char* what) -> prometheus::Counter& {
-    return AddCounter(
-        registry_,
-        {.name = absl::StrCat("espalier_drafter_", what, "_tokens_total"),
-         .help = "Tree nodes by drafter; a merged node counts for each of its "
-                 "drafters, so these do not sum to the total",
-         .labels = with_model});
+  const auto counter = [&](const char* metric, const char* help,
+                           Labels labels = {}) -> auto& {
+    labels["drafter"] = name;
+    return AddCounter(registry_,
+                      {.name = metric, .help = help, .labels = labels});
   };
-  std::vector<prometheus::Counter*> outcomes;
-  for (const char* outcome : kOutcomeNames) {
-    outcomes.push_back(&AddCounter(
-        registry_, {.name = "espalier_drafter_requests_total",
-                    .help = "Requests to drafters; one that timed out counts "
-                            "again as late if its answer comes",
-                    .labels = {{"drafter", name}, {"outcome", outcome}}}));
-  }
-  std::vector<prometheus::Counter*> ahead;
-  for (const char* result : kLookaheadOutcomeNames) {
-    ahead.push_back(&AddCounter(
-        registry_, {.name = "espalier_lookahead_total",
-                    .help = "Trees drafted for a round before it began",
-                    .labels = {{"drafter", name}, {"result", result}}}));
-  }
+  const auto gauge = [&](const char* metric, const char* help) -> auto& {
+    return AddGauge(
+        registry_,
+        {.name = metric, .help = help, .labels = {{"drafter", name}}});
+  };
+  const auto histogram = [&](const char* metric, const char* help,
+                             const auto& buckets) -> auto& {
+    return AddHistogram(
+        registry_,
+        {.name = metric, .help = help, .labels = {{"drafter", name}}}, buckets);
+  };
+  const auto request = [&](const char* outcome) -> auto& {
+    return counter("espalier_drafter_requests_total",
+                   "Requests to drafters; one that timed out counts again as "
+                   "late if its answer comes",
+                   {{"outcome", outcome}});
+  };
+  const auto ahead = [&](const char* result) -> auto& {
+    return counter("espalier_lookahead_total",
+                   "Trees drafted for a round before it began",
+                   {{"result", result}});
+  };
   return std::make_unique<DrafterMetrics>(DrafterMetrics{
-      .proposed_tokens = tokens("proposed"),
-      .accepted_tokens = tokens("accepted"),
-      .uniquely_accepted_tokens = tokens("uniquely_accepted"),
-      .asked_rounds = AddCounter(
-          registry_, {.name = "espalier_drafter_asked_rounds_total",
-                      .help = "Rounds that asked the drafter, or had its tree "
-                              "from before they began",
-                      .labels = labels}),
-      .feature_bytes = AddCounter(
-          registry_, {.name = "espalier_drafter_feature_bytes_total",
-                      .help = "Hidden states of the target sent to drafters",
-                      .labels = labels}),
-      .untrusted_distributions = AddCounter(
-          registry_,
-          {.name = "espalier_drafter_distributions_ignored_total",
-           .help = "Trees whose distributions were dropped, so that no rule "
-                   "could read them",
-           .labels = {{"drafter", name}, {"reason", "untrusted"}}}),
-      .rtt_seconds = AddHistogram(registry_,
-                                  {.name = "espalier_drafter_rtt_seconds",
-                                   .help = "From request to answer",
-                                   .labels = labels},
-                                  StageSecondsBuckets()),
-      .wire_seconds = AddHistogram(
-          registry_,
-          {.name = "espalier_drafter_wire_seconds",
-           .help = "From request to answer, without what the drafter says it "
-                   "computed",
-           .labels = labels},
+      .proposed_tokens = counter("espalier_drafter_proposed_tokens_total",
+                                 kDraftedTokens, {{"model", model_}}),
+      .accepted_tokens = counter("espalier_drafter_accepted_tokens_total",
+                                 kDraftedTokens, {{"model", model_}}),
+      .uniquely_accepted_tokens =
+          counter("espalier_drafter_uniquely_accepted_tokens_total",
+                  kDraftedTokens, {{"model", model_}}),
+      .asked_rounds = counter("espalier_drafter_asked_rounds_total",
+                              "Rounds that asked the drafter, or had its tree "
+                              "from before they began"),
+      .feature_bytes = counter("espalier_drafter_feature_bytes_total",
+                               "Hidden states of the target sent to drafters"),
+      .untrusted_distributions =
+          counter("espalier_drafter_distributions_ignored_total",
+                  "Trees whose distributions were dropped, so that no rule "
+                  "could read them",
+                  {{"reason", "untrusted"}}),
+      .rtt_seconds = histogram("espalier_drafter_rtt_seconds",
+                               "From request to answer", StageSecondsBuckets()),
+      .wire_seconds = histogram(
+          "espalier_drafter_wire_seconds",
+          "From request to answer, without what the drafter says it computed",
           StageSecondsBuckets()),
-      .up = AddGauge(registry_, {.name = "espalier_drafter_up",
-                                 .help = "1: its last request was answered",
-                                 .labels = labels}),
-      .circuit_state = AddGauge(
-          registry_, {.name = "espalier_drafter_circuit_state",
-                      .help = "0: closed; 2: open, nobody waits for it",
-                      .labels = labels}),
-      .accepted_length = AddHistogram(
-          registry_,
-          {.name = "espalier_drafter_accepted_length",
-           .help = "Tokens in a row that a tree of the drafter predicted, "
-                   "whether it was verified or not; shadows too",
-           .labels = labels},
-          AcceptedBuckets()),
-      .role = AddGauge(registry_, {.name = "espalier_drafter_role",
-                                   .help = "0: off; 1: shadow; 2: active",
-                                   .labels = labels}),
-      .weight = AddGauge(registry_, {.name = "espalier_drafter_weight",
-                                     .help = "Of its tokens, as the operator "
-                                             "has set it",
-                                     .labels = labels}),
-      .requests = std::move(outcomes),
-      .ahead = std::move(ahead)});
+      .up = gauge("espalier_drafter_up", "1: its last request was answered"),
+      .circuit_state = gauge("espalier_drafter_circuit_state",
+                             "0: closed; 2: open, nobody waits for it"),
+      .accepted_length =
+          histogram("espalier_drafter_accepted_length",
+                    "Tokens in a row that a tree of the drafter predicted, "
+                    "whether it was verified or not; shadows too",
+                    AcceptedBuckets()),
+      .role = gauge("espalier_drafter_role", "0: off; 1: shadow; 2: active"),
+      .weight = gauge("espalier_drafter_weight",
+                      "Of its tokens, as the operator has set it"),
+      .requests = {kOutcomes, request},
+      .ahead = {kLookaheadOutcomes, ahead}});
 }
 
 std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(
@@ -333,12 +350,14 @@ std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(
 
 const SpecMetrics& CoordinatorMetrics::Spec(const std::string& strategy,
                                             const std::string& rule) {
+  MutexLock lock(&mutex_);
   std::unique_ptr<SpecMetrics>& spec = spec_[{strategy, rule}];
   if (spec == nullptr) spec = MakeSpec(strategy, rule);
   return *spec;
 }
 
 prometheus::Gauge& CoordinatorMetrics::Balance(const std::string& drafters) {
+  MutexLock lock(&mutex_);
   const bool is_new =
       !balances_.contains(drafters) && balances_.size() < kMaxSets;
   const std::string set =
@@ -360,6 +379,7 @@ prometheus::Gauge& CoordinatorMetrics::Balance(const std::string& drafters) {
 
 void CoordinatorMetrics::CountRequest(absl::StatusCode code,
                                       FinishReason reason) {
+  MutexLock lock(&mutex_);
   prometheus::Counter*& counter = requests_by_end_[{code, reason}];
   if (counter == nullptr) {
     Labels labels = {{"model", model_}};
@@ -370,6 +390,41 @@ void CoordinatorMetrics::CountRequest(absl::StatusCode code,
                                       .labels = labels});
   }
   counter->Increment();
+}
+
+MetricsSnapshot CoordinatorMetrics::Snapshot() const {
+  MetricsSnapshot seen = {
+      .generated_tokens = requests.generation_tokens.Value(),
+      .stage_seconds = StageSeconds(stages),
+      .rejected = rejected_.Values(),
+      .time_to_first_token = requests.time_to_first_token.Collect().histogram,
+      .time_per_output_token =
+          requests.time_per_output_token.Collect().histogram,
+      .request_duration = requests.duration.Collect().histogram};
+  for (const auto& [reason, count] : degraded_steps_.Values()) {
+    seen.degraded_rounds += count;
+  }
+  for (const auto& drafter : drafters_) {
+    seen.drafters.push_back({.asked_rounds = drafter->asked_rounds.Value(),
+                             .requests = drafter->requests.Values(),
+                             .ahead = drafter->ahead.Values()});
+  }
+  MutexLock lock(&mutex_);
+  for (const auto& [strategy_and_rule, spec] : spec_) {
+    seen.all_rounds += spec->num_drafts.Value();
+    if (strategy_and_rule.first == kNoStrategy) continue;
+    seen.speculated.drafts += spec->num_drafts.Value();
+    seen.speculated.draft_tokens += spec->num_draft_tokens.Value();
+    seen.speculated.accepted_tokens += spec->num_accepted_tokens.Value();
+    seen.speculated.emitted_tokens += spec->num_emitted_tokens.Value();
+  }
+  for (const auto& [end, counter] : requests_by_end_) {
+    seen.requests[absl::StatusCodeToString(end.first)] += counter->Value();
+  }
+  for (const auto& [set, gauge] : balances_) {
+    seen.balance_seconds[set] = gauge->Value();
+  }
+  return seen;
 }
 
 }  // namespace espalier::coordinator

@@ -10,8 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "common/base/mutex.h"
 #include "common/obs/metrics.h"
+#include "coordinator/metrics/enum_counters.h"
+#include "coordinator/metrics/metrics_snapshot.h"
 #include "coordinator/session/request.h"
 
 namespace espalier::coordinator {
@@ -28,7 +32,6 @@ enum class DraftOutcome {
   kError,      // the call failed
   kSkipped,    // not asked: an old request is still unanswered
 };
-inline constexpr int kNumDraftOutcomes = 9;
 
 // The outcome of a tree that was drafted ahead of its round.
 enum class LookaheadOutcome {
@@ -36,11 +39,9 @@ enum class LookaheadOutcome {
   kMiss,    // the text took another path
   kWasted,  // not there in time
 };
-inline constexpr int kNumLookaheadOutcomes = 3;
 
 // Why a step was plain decoding although speculation was requested.
 enum class DegradedReason { kNoDrafter, kAllLate, kMalformed };
-inline constexpr int kNumDegradedReasons = 3;
 
 enum class RejectReason {
   kInvalid,
@@ -52,7 +53,6 @@ enum class RejectReason {
   kDeadline,
   kQuota,  // of a tenant
 };
-inline constexpr int kNumRejectReasons = 8;
 
 // By drafter.
 struct DrafterMetrics {
@@ -69,15 +69,11 @@ struct DrafterMetrics {
   prometheus::Histogram& accepted_length;  // of its tree, verified or not
   prometheus::Gauge& role;                 // a DrafterRole
   prometheus::Gauge& weight;
-  std::vector<prometheus::Counter*> requests;  // [kNumDraftOutcomes]
-  std::vector<prometheus::Counter*> ahead;     // [kNumLookaheadOutcomes]
+  EnumCounters<DraftOutcome> requests;
+  EnumCounters<LookaheadOutcome> ahead;
 
-  void Count(DraftOutcome outcome) const {
-    requests[static_cast<int>(outcome)]->Increment();
-  }
-  void Count(LookaheadOutcome outcome) const {
-    ahead[static_cast<int>(outcome)]->Increment();
-  }
+  void Count(DraftOutcome outcome) const { requests.Increment(outcome); }
+  void Count(LookaheadOutcome outcome) const { ahead.Increment(outcome); }
 };
 
 // By strategy and rule.
@@ -137,8 +133,7 @@ struct RequestMetrics {
   prometheus::Histogram& generation_length;  // tokens, of ended requests
 };
 
-// Owned by the Coordinator. Handles are thread-safe; Spec, CountRequest and
-// Balance belong to the executor.
+// Owned by the Coordinator. Thread-safe.
 class CoordinatorMetrics {
  public:
   CoordinatorMetrics(prometheus::Registry& registry, std::string model,
@@ -152,13 +147,11 @@ class CoordinatorMetrics {
   // one gauge.
   prometheus::Gauge& Balance(const std::string& drafters);
 
-  void Count(DegradedReason reason) const {
-    degraded_steps_[static_cast<int>(reason)]->Increment();
-  }
-  void Count(RejectReason reason) const {
-    rejected_[static_cast<int>(reason)]->Increment();
-  }
+  void Count(DegradedReason reason) const { degraded_steps_.Increment(reason); }
+  void Count(RejectReason reason) const { rejected_.Increment(reason); }
   const DrafterMetrics& drafter(int index) const { return *drafters_[index]; }
+
+  MetricsSnapshot Snapshot() const;
 
   const StageMetrics stages;
   const RequestMetrics requests;
@@ -175,13 +168,15 @@ class CoordinatorMetrics {
   prometheus::Registry& registry_;
   const std::string model_;
   std::vector<std::unique_ptr<DrafterMetrics>> drafters_;
-  std::vector<prometheus::Counter*> degraded_steps_;  // [kNumDegradedReasons]
-  std::vector<prometheus::Counter*> rejected_;        // [kNumRejectReasons]
+  const EnumCounters<DegradedReason> degraded_steps_;
+  const EnumCounters<RejectReason> rejected_;
+  mutable Mutex mutex_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<SpecMetrics>>
-      spec_;
+      spec_ ABSL_GUARDED_BY(mutex_);  // by strategy and rule
   std::map<std::pair<absl::StatusCode, FinishReason>, prometheus::Counter*>
-      requests_by_end_;
-  std::map<std::string, prometheus::Gauge*> balances_;  // by set of drafters
+      requests_by_end_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, prometheus::Gauge*> balances_
+      ABSL_GUARDED_BY(mutex_);  // by set of drafters
 };
 
 }  // namespace espalier::coordinator

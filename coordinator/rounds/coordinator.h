@@ -149,6 +149,8 @@ class Coordinator {
     return warm_.WaitUntil(deadline);
   }
 
+  // For the status page. Thread-safe.
+  MetricsSnapshot Counts() const { return metrics_.Snapshot(); }
   // The latest rounds, for the status page. Thread-safe.
   const RoundJournal& journal() const { return journal_; }
 

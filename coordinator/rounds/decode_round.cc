@@ -196,7 +196,7 @@ void DecodeRound::Verify(const Session& session) {
   verifier_.Verify(
       session, round_, tree_,
       features_.Request(!rests_ && fanout_.needs_features(), session.length()),
-      // The prompt's come with the first round or never.
+      // Ranks of the prompt come with the first round or never.
       rests_ && round_ > 1 ? RanksRequest() : fanout_.WantedRanks(greedy_),
       [this, &session](absl::StatusOr<VerifierLink::Verified> verified) {
         OnVerified(session, std::move(verified));

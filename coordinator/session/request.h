@@ -48,35 +48,38 @@ using NewOutputText = std::function<std::unique_ptr<OutputText>()>;
 
 inline constexpr int64_t kMaxOutputs = 32;
 
+// The strategy of plain decoding in answers and metrics.
+inline constexpr char kNoStrategy[] = "none";
+
 // Holds what an earlier call has returned of an output.
 struct ResumedOutput {
   std::vector<TokenId> tokens = {};
   bool finished = false;  // nothing is left to be done
 };
 
-struct GenerationRequest {
-  std::string request_id;  // unique among live requests
-  std::vector<TokenId> prompt;
-  std::string prompt_field = "prompt";  // field of the API, for errors
-  SamplingParams sampling;
+// A request without its prompt, as long as that is not tokenized: it cannot be
+// started.
+struct RequestParams {
+  std::string request_id = {};  // unique among live requests
+  SamplingParams sampling = {};
   // Without prompt_length and early_stops, which the plan fills in.
-  LogitAdjustments adjustments;
-  std::optional<int64_t> max_tokens;  // cut to the context
+  LogitAdjustments adjustments = {};
+  std::optional<int64_t> max_tokens = {};  // cut to the context
   std::vector<TokenId> stop_token_ids = {};
   bool ignore_eos = false;
   std::string cache_salt = {};  // see SequenceUpdate
   std::string tenant = {};      // whose caches it uses; empty: those of all
   int64_t priority = 0;         // see VerifyRequest
   LogprobRequest logprobs = {};
-  NewOutputText new_text;   // null: no text is wanted, nor stop strings
-  int64_t num_outputs = 1;  // output i has the seed sampling.seed + i
+  NewOutputText new_text = {};  // null: no text is wanted, nor stop strings
+  int64_t num_outputs = 1;      // output i has the seed sampling.seed + i
   // Empty, or one for each output. A finished one is not run, and the sink
   // learns nothing of it.
   std::vector<ResumedOutput> resumed = {};
   // Origin of the answer that is resumed (OutputPiece::origin); nullopt: not
   // known.
   std::optional<uint64_t> resumed_origin = {};
-  SpeculationOptions speculation;
+  SpeculationOptions speculation = {};
   std::string traceparent = {};  // of the client (trace_context.h); or empty
   absl::Time deadline = absl::InfiniteFuture();
 
@@ -88,6 +91,11 @@ struct GenerationRequest {
     for (int64_t i = 0; i < num_outputs; ++i) count += Runs(i);
     return count;
   }
+};
+
+struct GenerationRequest : RequestParams {
+  std::vector<TokenId> prompt = {};
+  std::string prompt_field = "prompt";  // field of the API, for errors
 };
 
 enum class FinishReason {
@@ -123,7 +131,7 @@ struct SpecStats {
   int64_t near_ties = 0;
   std::vector<int64_t> acceptance_histogram;  // [j]: steps that accepted j
   std::vector<DrafterShare> drafters;         // as chosen by the request
-  std::string strategy;                       // "none": plain decoding
+  std::string strategy;                       // or kNoStrategy
   std::string rule;                           // as applied by the verifier
   int64_t plain_steps = 0;  // no drafter was asked, as none would have paid
   // Time that speculation won, compared with plain decoding; below 0: lost.

@@ -35,13 +35,8 @@ absl::Status CheckPrompt(const GenerationRequest& request,
                          const VerifierInfo& verifier) {
   const int64_t length = static_cast<int64_t>(request.prompt.size());
   if (length == 0) return FieldError(request.prompt_field, "empty");
-  if (length + 1 > verifier.max_context) {
-    return FieldError(
-        request.prompt_field,
-        absl::StrCat(length, " tokens; at most ", verifier.max_context - 1,
-                     " fit the context of ", verifier.max_context,
-                     " with one to follow"));
-  }
+  RETURN_IF_ERROR(
+      CheckFitsContext(request.prompt_field, length, verifier.max_context));
   return CheckTokens(request.prompt_field, request.prompt,
                      verifier.model.vocab_size);
 }
@@ -229,6 +224,14 @@ std::string SaltOf(const GenerationRequest& request,
 
 }  // namespace
 
+absl::Status CheckFitsContext(absl::string_view field, int64_t length,
+                              int64_t max_context) {
+  if (length < max_context) return absl::OkStatus();
+  return FieldError(field, absl::StrCat(length, " tokens; at most ",
+                                        max_context - 1, " fit the context of ",
+                                        max_context, " with one to follow"));
+}
+
 absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
                                         const RequestScope& scope) {
   const VerifierInfo& verifier = scope.verifier;
@@ -256,7 +259,7 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
     plan.drafters.clear();
     plan.adaptive = false;
     plan.policy = nullptr;
-    plan.strategy = "none";
+    plan.strategy = kNoStrategy;
   }
   RETURN_IF_ERROR(PlanMaxTokens(request, scope, plan));
   plan.session.prompt = std::move(request.prompt);

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/spec/messages.h"
 #include "coordinator/merge/merge_policy.h"
 #include "coordinator/session/request.h"
@@ -37,7 +39,7 @@ struct RequestPlan {
   DraftBudget budget = {};              // max_nodes 0: plain decoding
   bool adaptive = false;                // fewer nodes if not all pay
   std::vector<int> drafters = {};       // indices into RequestScope::drafters
-  std::string strategy = {};            // resolved; "none" for plain decoding
+  std::string strategy = {};            // resolved; or kNoStrategy
   const MergePolicy* policy = nullptr;  // null for plain decoding
   std::string rule;
   std::string request_id = {};
@@ -54,7 +56,12 @@ struct RequestPlan {
   int64_t priority = 0;
 };
 
-// Errors are FieldErrors (request_errors.h); FAILED_PRECONDITION: an answer of
+// Checks that a prompt of `length` tokens, the API's `field`, fits the context
+// with a token to follow. A FieldError (request_errors.h).
+absl::Status CheckFitsContext(absl::string_view field, int64_t length,
+                              int64_t max_context);
+
+// Errors are FieldErrors; FAILED_PRECONDITION: an answer of
 // another origin is to be resumed.
 absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
                                         const RequestScope& scope);

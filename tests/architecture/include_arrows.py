@@ -106,7 +106,7 @@ ARROWS = {
     "coordinator/control": ["common/spec", "coordinator/merge"],
     "coordinator/session": ["common/base", "common/spec", "coordinator/merge"],
     "coordinator/tenants": ["common/base", "common/obs", "common/spec"],
-    "coordinator/metrics": ["common/obs", "coordinator/session"],
+    "coordinator/metrics": ["common/base", "common/obs", "coordinator/session"],
     "coordinator/peers": ["common/base", "common/spec", "coordinator/control",
                           "coordinator/merge", "coordinator/metrics",
                           "coordinator/session"],
@@ -116,7 +116,8 @@ ARROWS = {
                            "coordinator/session", "coordinator/tenants"],
     "coordinator/api": ["common/base", "common/chat", "common/obs", "common/rpc",
                         "common/spec",
-                        "common/tokenizer", "coordinator/rounds",
+                        "common/tokenizer", "coordinator/metrics",
+                        "coordinator/rounds",
                         "coordinator/session"],
     # The API over HTTP, in terms of the API of our own.
     "coordinator/http": ["common/base", "common/chat", "common/http", "common/obs",

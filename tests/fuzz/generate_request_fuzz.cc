@@ -100,20 +100,21 @@ bool Try(std::string_view bytes) {
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return false;
   }
-  auto request = coordinator::ParseGenerateRequest(message, service.model,
-                                                   absl::InfiniteFuture());
-  if (!request.ok() ||
-      !coordinator::CheckPrompt(message, service.model, kContext).ok()) {
+  auto params = coordinator::ParseGenerateRequest(message, service.model,
+                                                  absl::InfiniteFuture());
+  if (!params.ok() ||
+      !coordinator::CheckPromptSize(message, service.model, kContext).ok()) {
     return false;
   }
   auto prompt = coordinator::EncodePrompt(message, service.model);
   if (!prompt.ok()) return false;
-  ESPALIER_CHECK(request->num_outputs >= 1 &&
-                 request->num_outputs <= coordinator::kMaxOutputs);
-  ESPALIER_CHECK(request->new_text != nullptr);
-  request->prompt = *std::move(prompt);
+  ESPALIER_CHECK(params->num_outputs >= 1 &&
+                 params->num_outputs <= coordinator::kMaxOutputs);
+  ESPALIER_CHECK(params->new_text != nullptr);
   const auto plan =
-      coordinator::PlanRequest(*std::move(request), service.scope);
+      coordinator::PlanRequest({*std::move(params), *std::move(prompt),
+                                coordinator::PromptField(message)},
+                               service.scope);
   if (!plan.ok()) return false;
   ESPALIER_CHECK(plan->session.max_tokens >= 1);
   ESPALIER_CHECK(plan->session.prompt.size() + plan->session.max_tokens <=

@@ -7,10 +7,11 @@
 
 namespace espalier::node {
 
-// Runs the services of a node until a signal arrives; the exit status. Each
-// listens on addresses of its own, as if it were a process. If a device is lost
-// to this process, all end with its error: a supervisor starts the node again,
-// and its coordinators go on from their tokens.
+// Runs the services of a node until a signal arrives, and returns the exit
+// status. Each service listens on addresses of its own, as if it were a
+// process. If a device is lost to this process, all services end with that
+// error: a supervisor starts the node again, and its coordinators go on from
+// their tokens.
 absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
                             ShutdownSignals& signals);
 

@@ -147,19 +147,20 @@ Value MakeDict(Budget& budget, Dict dict);
 // Text of a template, which is paid for when it is parsed.
 Value ConstantText(Characters text);
 
-// Levels of values within values; what walks them takes stack for each.
+// Most levels of values within values: code that walks them takes stack for
+// each level.
 inline constexpr int kMaxValueDepth = 200;
 
 bool IsTrue(const Value& value);
 // Python's ==. Pays for what it compares: values may share their parts.
 bool Equal(Budget& budget, const Value& a, const Value& b);
-// Throws Error: not hashable.
+// Throws Error: the value is not hashable.
 size_t HashOf(Budget& budget, const Value& value);
-// Python's name of its type, such as "NoneType".
+// Returns Python's name of the value's type, such as "NoneType".
 std::string TypeName(const Value& value);
 // Returns the type's name in Jinja's errors: "dict object", "None".
 std::string ObjectTypeName(const Value& value);
-// None, a list or a text is not a number.
+// REQUIRES: IsNumber.
 double ToDouble(const Value& number);
 
 }  // namespace espalier::jinja

@@ -1,5 +1,5 @@
 // Softmax over pages of keys and values on the tensor cores, a warp for sixteen
-// rows of queries. attend.h says in which order.
+// rows of queries. attend_prefix.h says in which order.
 #ifndef ESPALIER_COMMON_CUDA_KERNELS_ATTENTION_TILE_H_
 #define ESPALIER_COMMON_CUDA_KERNELS_ATTENTION_TILE_H_
 
@@ -40,7 +40,7 @@ struct Queries {
     for (int i = 0; i < 4; ++i) step[i] = a[k][i];
   }
 };
-// In memory: sums of so wide heads take the registers.
+// Queries of such wide heads stay in memory: the sums take the registers.
 template <>
 struct Queries<256> {
   const bf16_t* rows[2];

@@ -7,8 +7,9 @@
 namespace espalier::cuda {
 namespace {
 
-// Returns the product of this block of threads' item; no rows: there is none.
-// Which weights it reads, the kernels before decide, so it waits for them.
+// Returns the product of the item that this block of threads takes; without
+// rows: it takes none. Earlier kernels decide which weights that reads, so it
+// waits for them.
 template <int kRows>
 DEVICE ProductArgs ProductOfItem(const ExpertProductArgs& args) {
   DependentsMayLaunch();

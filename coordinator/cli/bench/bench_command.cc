@@ -37,12 +37,7 @@ struct BenchFlags {
   EndpointFlags endpoint;
   SuiteFlags suites;
   std::vector<std::string> modes = {"plain", "budgeted"};
-  std::vector<float> temperatures = {0};
-  std::optional<uint32_t> nodes;
-  uint32_t max_tokens = 128;
-  std::optional<uint32_t> limit;
-  uint64_t seed = 1;
-  absl::Duration timeout = absl::Minutes(10);
+  BenchPlan plan;  // without modes
   bool json = false;
 
   void AddTo(FlagSet& flags, const Places& places);
@@ -51,28 +46,25 @@ struct BenchFlags {
 void BenchFlags::AddTo(FlagSet& flags, const Places& places) {
   suites.AddTo(flags);
   flags.Add({"--modes", "A,B", "default plain,budgeted"}, &modes);
-  flags.Add({"--temperature", "T,T", "default 0"}, &temperatures);
-  flags.Add({"--nodes", "N", "most draft tokens per verification"}, &nodes);
+  flags.Add({"--temperature", "T,T", "default 0"}, &plan.temperatures);
+  flags.Add({"--nodes", "N", "most draft tokens per verification"},
+            &plan.nodes);
   flags.Add({"--max-tokens", "N", "most tokens of an answer; default 128"},
-            &max_tokens);
-  flags.Add({"--limit", "N", "prompts per suite; default all"}, &limit);
-  flags.Add({"--seed", "S", "seed of the first prompt; default 1"}, &seed);
+            &plan.max_tokens);
+  flags.AddSetter<uint32_t>({"--limit", "N", "prompts per suite; default all"},
+                            [this](uint32_t n) { plan.limit = n; });
+  flags.Add({"--seed", "S", "seed of the first prompt; default 1"}, &plan.seed);
   flags.Add({"--timeout", "SECONDS", "limit of one answer; default 600"},
-            &timeout);
+            &plan.timeout);
   endpoint.AddTo(flags, places);
   flags.AddSwitch({"--json", "", "one JSON object for each row"}, &json);
 }
 
 absl::StatusOr<BenchPlan> MakePlan(const BenchFlags& flags) {
-  if (flags.limit == 0u) {
+  BenchPlan plan = flags.plan;
+  if (plan.limit == 0) {
     return absl::InvalidArgumentError("--limit: must be above 0");
   }
-  BenchPlan plan = {.temperatures = flags.temperatures,
-                    .nodes = flags.nodes,
-                    .max_tokens = flags.max_tokens,
-                    .seed = flags.seed,
-                    .timeout = flags.timeout};
-  if (flags.limit) plan.limit = *flags.limit;
   ASSIGN_OR_RETURN(plan.modes, ParseBenchModes(flags.modes));
   return plan;
 }

@@ -20,12 +20,12 @@ namespace espalier::cli {
 
 struct BenchPlan {
   std::vector<BenchMode> modes = {};
-  std::vector<float> temperatures;
-  std::optional<uint32_t> nodes;
+  std::vector<float> temperatures = {0};
+  std::optional<uint32_t> nodes = {};
   uint32_t max_tokens = 128;
   size_t limit = SIZE_MAX;  // prompts per suite
   uint64_t seed = 1;  // of the first prompt; one more for each further prompt
-  absl::Duration timeout;  // of one answer
+  absl::Duration timeout = absl::Minutes(10);  // of one answer
 };
 
 // Runs suites in all modes. The modes alternate prompt by prompt, and each

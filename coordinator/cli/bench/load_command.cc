@@ -39,39 +39,37 @@ struct LoadFlags {
   std::optional<std::string> http;
   SuiteFlags suites;
   std::vector<std::string> modes = {"plain", "budgeted"};
-  float rate = 1;
-  uint32_t concurrency = 0;
-  uint32_t requests = 20;
-  uint32_t turns = 2;
-  uint32_t max_tokens = 128;
-  float temperature = 0;
-  uint64_t seed = 1;
-  uint32_t first_token_ms = 2000;
-  uint32_t per_token_ms = 100;
-  absl::Duration timeout = absl::Minutes(10);
+  LoadPlan plan;  // without modes and prompts
   bool json = false;
 
   void AddTo(FlagSet& flags, const Places& places);
 };
 
 void LoadFlags::AddTo(FlagSet& flags, const Places& places) {
-  flags.Add({"--rate", "R", "arrivals per second; default 1"}, &rate);
+  flags.Add({"--rate", "R", "arrivals per second; default 1"}, &plan.rate);
   flags.Add({"--concurrency", "N", "requests in flight, instead of --rate"},
-            &concurrency);
-  flags.Add({"--requests", "N", "requests per mode; default 20"}, &requests);
-  flags.Add({"--turns", "N", "turns per mode; default 2"}, &turns);
+            &plan.concurrency);
+  flags.Add({"--requests", "N", "requests per mode; default 20"},
+            &plan.requests);
+  flags.Add({"--turns", "N", "turns per mode; default 2"}, &plan.turns);
   flags.Add({"--modes", "A,B", "default plain,budgeted"}, &modes);
   suites.AddTo(flags);
-  flags.Add({"--temperature", "T", "default 0"}, &temperature);
+  flags.Add({"--temperature", "T", "default 0"}, &plan.temperature);
   flags.Add({"--max-tokens", "N", "most tokens of an answer; default 128"},
-            &max_tokens);
-  flags.Add({"--seed", "S", "seed of arrivals and requests; default 1"}, &seed);
-  flags.Add({"--first-token-ms", "MS", "limit of a good answer; default 2000"},
-            &first_token_ms);
-  flags.Add({"--per-token-ms", "MS", "limit of a good answer; default 100"},
-            &per_token_ms);
+            &plan.max_tokens);
+  flags.Add({"--seed", "S", "seed of arrivals and requests; default 1"},
+            &plan.seed);
+  const auto add_limit = [&flags](FlagSpec spec, absl::Duration& limit) {
+    flags.AddSetter<uint32_t>(std::move(spec), [&limit](uint32_t ms) {
+      limit = absl::Milliseconds(ms);
+    });
+  };
+  add_limit({"--first-token-ms", "MS", "limit of a good answer; default 2000"},
+            plan.target.first_token);
+  add_limit({"--per-token-ms", "MS", "limit of a good answer; default 100"},
+            plan.target.per_token);
   flags.Add({"--timeout", "SECONDS", "limit of one answer; default 600"},
-            &timeout);
+            &plan.timeout);
   endpoint.AddTo(flags, places);
   flags.Add({"--http", "URL", "http://HOST:PORT, in place of --address"},
             &http);
@@ -79,24 +77,14 @@ void LoadFlags::AddTo(FlagSet& flags, const Places& places) {
 }
 
 absl::StatusOr<LoadPlan> MakePlan(const LoadFlags& flags, Context& context) {
-  if (!(flags.rate > 0)) {
+  LoadPlan plan = flags.plan;
+  if (!(plan.rate > 0)) {
     return absl::InvalidArgumentError("--rate: must be above 0");
   }
-  if (flags.turns == 0 || flags.requests < flags.turns) {
+  if (plan.turns == 0 || plan.requests < plan.turns) {
     return absl::InvalidArgumentError(
         "--requests: at least one for each of --turns");
   }
-  LoadPlan plan = {
-      .rate = flags.rate,
-      .concurrency = flags.concurrency,
-      .requests = flags.requests,
-      .turns = flags.turns,
-      .max_tokens = flags.max_tokens,
-      .temperature = flags.temperature,
-      .seed = flags.seed,
-      .target = {.first_token = absl::Milliseconds(flags.first_token_ms),
-                 .per_token = absl::Milliseconds(flags.per_token_ms)},
-      .timeout = flags.timeout};
   ASSIGN_OR_RETURN(plan.modes, ParseBenchModes(flags.modes));
   ASSIGN_OR_RETURN(auto suites, flags.suites.Load(context));
   for (PromptSuite& suite : suites) {

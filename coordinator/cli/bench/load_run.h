@@ -18,17 +18,18 @@ namespace espalier::cli {
 struct LoadPlan {
   std::vector<BenchMode> modes = {};
   std::vector<SuitePrompt> prompts = {};  // asked in turn; at least one
-  double rate = 1;                        // arrivals per second, on average
+  float rate = 1;                         // arrivals per second, on average
   // If above 0, a closed loop instead: this number of requests is always in
   // flight.
-  int64_t concurrency = 0;
-  int64_t requests = 100;  // per mode
-  int64_t turns = 2;  // the modes alternate, so that drift affects all alike
+  uint32_t concurrency = 0;
+  uint32_t requests = 20;  // per mode
+  uint32_t turns = 2;  // the modes alternate, so that drift affects all alike
   uint32_t max_tokens = 128;
   float temperature = 0;
   uint64_t seed = 1;  // of the arrivals and of the first request
-  LoadTarget target;
-  absl::Duration timeout;  // of one request
+  LoadTarget target = {.first_token = absl::Seconds(2),
+                       .per_token = absl::Milliseconds(100)};
+  absl::Duration timeout = absl::Minutes(10);  // of one request
 };
 
 // Gets one answer, over gRPC or HTTP. Called on many threads.

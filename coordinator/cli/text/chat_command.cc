@@ -200,7 +200,7 @@ absl::Status RunChat(const LocalClusterFactory& local_cluster, Context& context,
   if (flags.system && RepairUtf8(*flags.system) != *flags.system) {
     return absl::InvalidArgumentError("--system: the text is not valid UTF-8");
   }
-  v1::GenerateRequest start = flags.decoding.ToDecoding();
+  v1::GenerateRequest start = flags.decoding.request();
   RETURN_IF_ERROR(flags.chat_template.Set(*start.mutable_chat()));
 
   ASSIGN_OR_RETURN(const Endpoint endpoint,

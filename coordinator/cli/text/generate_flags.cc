@@ -1,5 +1,8 @@
 #include "coordinator/cli/text/generate_flags.h"
 
+#include <map>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
@@ -14,6 +17,30 @@ absl::Status CheckUtf8(const char* flag, const std::string& text) {
   return absl::InvalidArgumentError(
       absl::StrCat(flag, ": the text is not valid UTF-8"));
 }
+
+using Request = v1::GenerateRequest;
+
+// Adds flags that set a field of a request. Borrows both.
+class FieldFlags {
+ public:
+  FieldFlags(FlagSet& flags, Request& request)
+      : flags_(flags), request_(request) {}
+
+  template <typename T>
+  void Add(FlagSpec spec, void (Request::*set)(T)) const {
+    flags_.AddSetter<T>(std::move(spec), [&request = request_, set](T value) {
+      (request.*set)(value);
+    });
+  }
+  void AddSwitch(FlagSpec spec, void (Request::*set)(bool)) const {
+    flags_.AddSwitch(std::move(spec),
+                     [&request = request_, set] { (request.*set)(true); });
+  }
+
+ private:
+  FlagSet& flags_;
+  Request& request_;
+};
 
 }  // namespace
 
@@ -41,99 +68,115 @@ void GenerateFlags::AddInputTo(FlagSet& flags) {
 }
 
 void GenerateFlags::AddSamplingTo(FlagSet& flags) {
-  flags.Add({"--max-tokens", "N", "tokens to generate at most; default 256"},
-            &max_tokens_);
-  flags.Add({"--temperature", "T", "0 (greedy, the default) or 0.01 .. 100"},
-            &temperature_);
-  flags.Add({"--top-k", "K", "the K most likely tokens; default 0: all"},
-            &top_k_);
-  flags.Add({"--top-p", "P", "the likeliest tokens of mass P; default 1"},
-            &top_p_);
-  flags.Add({"--seed", "S", "of the sampling; default: an unguessable one"},
-            &seed_);
-  flags.Add({"--stop-token-ids", "1,2", "stop after any of these tokens"},
-            &stop_token_ids_);
-  flags.AddSwitch({"--ignore-eos", "", "go on after the model's end tokens"},
-                  &ignore_eos_);
-  flags.Add(
+  const FieldFlags fields(flags, request_);
+  fields.Add({"--max-tokens", "N", "tokens to generate at most; default 256"},
+             &Request::set_max_tokens);
+  fields.Add({"--temperature", "T", "0 (greedy, the default) or 0.01 .. 100"},
+             &Request::set_temperature);
+  fields.Add({"--top-k", "K", "the K most likely tokens; default 0: all"},
+             &Request::set_top_k);
+  fields.Add({"--top-p", "P", "the likeliest tokens of mass P; default 1"},
+             &Request::set_top_p);
+  fields.Add({"--seed", "S", "of the sampling; default: an unguessable one"},
+             &Request::set_seed);
+  flags.AddSetter<std::vector<uint32_t>>(
+      {"--stop-token-ids", "1,2", "stop after any of these tokens"},
+      [this](const std::vector<uint32_t>& ids) {
+        request_.mutable_stop_token_ids()->Assign(ids.begin(), ids.end());
+      });
+  fields.AddSwitch({"--ignore-eos", "", "go on after the model's end tokens"},
+                   &Request::set_ignore_eos);
+  flags.AddSetter<std::string>(
       {"--stop", "TEXT", "stop where the text contains this; may be repeated"},
-      &stop_);
-  flags.AddSwitch({"--include-stop", "", "end the text with --stop's"},
-                  &include_stop_);
+      [this](const std::string& text) { request_.add_stop(text); });
+  fields.AddSwitch({"--include-stop", "", "end the text with --stop's"},
+                   &Request::set_include_stop_str_in_output);
   AddAdjustmentsTo(flags);
 }
 
 void GenerateFlags::AddAdjustmentsTo(FlagSet& flags) {
-  flags.Add({"--min-p", "P",
-             "tokens at least P times as likely as the likeliest; default 0"},
-            &min_p_);
-  flags.Add({"--typical-p", "P", "locally typical tokens of mass P; default 1"},
-            &typical_p_);
-  flags.Add({"--repetition-penalty", "X",
-             "divides logits of tokens in prompt or output; default 1"},
-            &repetition_penalty_);
-  flags.Add({"--frequency-penalty", "X",
-             "subtracted for each time in the output; default 0"},
-            &frequency_penalty_);
-  flags.Add({"--presence-penalty", "X",
-             "subtracted for tokens in the output; default 0"},
-            &presence_penalty_);
-  flags.Add({"--logit-bias", "ID:X,ID:X", "added to the tokens' logits"},
-            &logit_bias_);
-  flags.Add({"--bad-word", "TEXT",
-             "text that the output does not contain; may be repeated"},
-            &bad_words_);
-  flags.Add({"--min-tokens", "N", "tokens before which nothing stops the text"},
-            &min_tokens_);
+  const FieldFlags fields(flags, request_);
+  fields.Add({"--min-p", "P",
+              "tokens at least P times as likely as the likeliest; default 0"},
+             &Request::set_min_p);
+  fields.Add(
+      {"--typical-p", "P", "locally typical tokens of mass P; default 1"},
+      &Request::set_typical_p);
+  fields.Add({"--repetition-penalty", "X",
+              "divides logits of tokens in prompt or output; default 1"},
+             &Request::set_repetition_penalty);
+  fields.Add({"--frequency-penalty", "X",
+              "subtracted for each time in the output; default 0"},
+             &Request::set_frequency_penalty);
+  fields.Add({"--presence-penalty", "X",
+              "subtracted for tokens in the output; default 0"},
+             &Request::set_presence_penalty);
+  flags.AddSetter<std::map<uint32_t, float>>(
+      {"--logit-bias", "ID:X,ID:X", "added to the tokens' logits"},
+      [this](const std::map<uint32_t, float>& bias) {
+        *request_.mutable_logit_bias() = {bias.begin(), bias.end()};
+      });
+  flags.AddSetter<std::string>(
+      {"--bad-word", "TEXT",
+       "text that the output does not contain; may be repeated"},
+      [this](const std::string& text) { request_.add_bad_words(text); });
+  fields.Add(
+      {"--min-tokens", "N", "tokens before which nothing stops the text"},
+      &Request::set_min_tokens);
 }
 
 void GenerateFlags::AddOutputTo(FlagSet& flags) {
-  flags.Add({"--n", "N", "outputs, output i with the seed S + i; default 1"},
-            &n_);
-  flags.Add({"--logprobs", "N",
-             "with --json: log-probabilities of the tokens and of the N "
-             "likeliest, 0 .. 20"},
-            &logprobs_);
-  flags.Add({"--prompt-logprobs", "N", "the same of the prompt's tokens"},
-            &prompt_logprobs_);
-  flags.AddSwitch({"--echo", "", "print the prompt before the answer"}, &echo_);
+  const FieldFlags fields(flags, request_);
+  fields.Add({"--n", "N", "outputs, output i with the seed S + i; default 1"},
+             &Request::set_n);
+  fields.Add({"--logprobs", "N",
+              "with --json: log-probabilities of the tokens and of the N "
+              "likeliest, 0 .. 20"},
+             &Request::set_logprobs);
+  fields.Add({"--prompt-logprobs", "N", "the same of the prompt's tokens"},
+             &Request::set_prompt_logprobs);
+  fields.AddSwitch({"--echo", "", "print the prompt before the answer"},
+                   &Request::set_echo);
 }
 
 void GenerateFlags::AddSpeculationTo(FlagSet& flags) {
-  flags.AddSwitch({"--no-speculation", "", "plain decoding"}, &no_speculation_);
-  flags.Add({"--drafters", "A,B", "drafters to ask; default: all"}, &drafters_);
-  flags.Add({"--strategy", "NAME",
-             "how drafts become one tree; `espalier info` lists them"},
-            &strategy_);
-  flags.Add({"--rule", "NAME", "verification rule; `espalier info` lists them"},
-            &rule_);
-  flags.Add({"--nodes", "N", "drafted tokens verified in a pass at most"},
-            &nodes_);
+  v1::SpeculationOptions& speculation = *request_.mutable_speculation();
+  flags.AddSwitch({"--no-speculation", "", "plain decoding"},
+                  [&speculation] { speculation.set_enabled(false); });
+  flags.AddSetter<std::vector<std::string>>(
+      {"--drafters", "A,B", "drafters to ask; default: all"},
+      [&speculation](const std::vector<std::string>& names) {
+        speculation.mutable_drafters()->Assign(names.begin(), names.end());
+      });
+  flags.AddSetter<std::string>(
+      {"--strategy", "NAME",
+       "how drafts become one tree; `espalier info` lists them"},
+      [&speculation](const std::string& name) {
+        speculation.set_strategy(name);
+      });
+  flags.AddSetter<std::string>(
+      {"--rule", "NAME", "verification rule; `espalier info` lists them"},
+      [&speculation](const std::string& name) { speculation.set_rule(name); });
+  flags.AddSetter<uint32_t>(
+      {"--nodes", "N", "drafted tokens verified in a pass at most"},
+      [&speculation](uint32_t nodes) { speculation.set_max_nodes(nodes); });
 }
 
 void GenerateFlags::AddServingTo(FlagSet& flags) {
-  flags.Add({"--cache-salt", "TEXT",
-             "share a prompt's work only with requests of this salt"},
-            &cache_salt_);
-  flags.Add(
-      {"--priority", "N", "wait as if it came N seconds later; default 0"},
-      &priority_);
+  flags.AddSetter<std::string>(
+      {"--cache-salt", "TEXT",
+       "share a prompt's work only with requests of this salt"},
+      [this](const std::string& salt) { request_.set_cache_salt(salt); });
+  FieldFlags(flags, request_)
+      .Add({"--priority", "N", "wait as if it came N seconds later; default 0"},
+           &Request::set_priority);
 }
 
 absl::StatusOr<v1::GenerateRequest> GenerateFlags::ToRequest(
     std::istream& in) const {
-  v1::GenerateRequest request = ToDecoding();
-  SetOutput(request);
+  v1::GenerateRequest request = request_;
   RETURN_IF_ERROR(SetInput(in, request));
   RETURN_IF_ERROR(structured_.Set(in, request));
-  return request;
-}
-
-v1::GenerateRequest GenerateFlags::ToDecoding() const {
-  v1::GenerateRequest request;
-  SetSampling(request);
-  SetSpeculation(request);
-  SetServing(request);
   return request;
 }
 
@@ -167,49 +210,6 @@ absl::Status GenerateFlags::SetInput(std::istream& in,
                                                        token_ids_->end());
   }
   return absl::OkStatus();
-}
-
-void GenerateFlags::SetSampling(v1::GenerateRequest& request) const {
-  if (max_tokens_) request.set_max_tokens(*max_tokens_);
-  if (temperature_) request.set_temperature(*temperature_);
-  if (top_p_) request.set_top_p(*top_p_);
-  if (top_k_) request.set_top_k(*top_k_);
-  if (seed_) request.set_seed(*seed_);
-  if (ignore_eos_) request.set_ignore_eos(true);
-  request.mutable_stop()->Assign(stop_.values.begin(), stop_.values.end());
-  if (include_stop_) request.set_include_stop_str_in_output(true);
-  if (min_tokens_) request.set_min_tokens(*min_tokens_);
-  if (min_p_) request.set_min_p(*min_p_);
-  if (typical_p_) request.set_typical_p(*typical_p_);
-  if (repetition_penalty_) request.set_repetition_penalty(*repetition_penalty_);
-  if (frequency_penalty_) request.set_frequency_penalty(*frequency_penalty_);
-  if (presence_penalty_) request.set_presence_penalty(*presence_penalty_);
-  request.mutable_logit_bias()->insert(logit_bias_.begin(), logit_bias_.end());
-  request.mutable_bad_words()->Assign(bad_words_.values.begin(),
-                                      bad_words_.values.end());
-  request.mutable_stop_token_ids()->Assign(stop_token_ids_.begin(),
-                                           stop_token_ids_.end());
-}
-
-void GenerateFlags::SetOutput(v1::GenerateRequest& request) const {
-  if (n_) request.set_n(*n_);
-  if (logprobs_) request.set_logprobs(*logprobs_);
-  if (prompt_logprobs_) request.set_prompt_logprobs(*prompt_logprobs_);
-  if (echo_) request.set_echo(true);
-}
-
-void GenerateFlags::SetSpeculation(v1::GenerateRequest& request) const {
-  v1::SpeculationOptions& speculation = *request.mutable_speculation();
-  if (no_speculation_) speculation.set_enabled(false);
-  if (strategy_) speculation.set_strategy(*strategy_);
-  if (rule_) speculation.set_rule(*rule_);
-  if (nodes_) speculation.set_max_nodes(*nodes_);
-  speculation.mutable_drafters()->Assign(drafters_.begin(), drafters_.end());
-}
-
-void GenerateFlags::SetServing(v1::GenerateRequest& request) const {
-  if (cache_salt_) request.set_cache_salt(*cache_salt_);
-  if (priority_) request.set_priority(*priority_);
 }
 
 }  // namespace espalier::cli

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <iosfwd>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +29,7 @@ class GenerateFlags {
   // template without --chat.
   absl::StatusOr<v1::GenerateRequest> ToRequest(std::istream& in) const;
   // A request without an input.
-  v1::GenerateRequest ToDecoding() const;
+  const v1::GenerateRequest& request() const { return request_; }
 
  private:
   void AddInputTo(FlagSet& flags);
@@ -41,48 +40,17 @@ class GenerateFlags {
   void AddServingTo(FlagSet& flags);
 
   absl::Status SetInput(std::istream& in, v1::GenerateRequest& request) const;
-  void SetSampling(v1::GenerateRequest& request) const;
-  void SetOutput(v1::GenerateRequest& request) const;
-  void SetSpeculation(v1::GenerateRequest& request) const;
-  void SetServing(v1::GenerateRequest& request) const;
 
+  // Has what other flags than those of the input and of structured output have
+  // set.
+  v1::GenerateRequest request_;
   std::optional<std::string> prompt_;
   std::optional<std::string> chat_;
   std::optional<std::string> prompt_file_;
   std::optional<std::vector<uint32_t>> token_ids_;
   TemplateFlags template_;
 
-  std::optional<uint32_t> max_tokens_;
-  std::optional<float> temperature_;
-  std::optional<float> top_p_;
-  std::optional<uint32_t> top_k_;
-  std::optional<uint64_t> seed_;
-  std::vector<uint32_t> stop_token_ids_;
-  bool ignore_eos_ = false;
-  Repeated stop_;
-  bool include_stop_ = false;
-  std::optional<uint32_t> min_tokens_;
-  std::optional<float> min_p_;
-  std::optional<float> typical_p_;
-  std::optional<float> repetition_penalty_;
-  std::optional<float> frequency_penalty_;
-  std::optional<float> presence_penalty_;
-  std::map<uint32_t, float> logit_bias_;
-  Repeated bad_words_;
-  std::optional<uint32_t> n_;
-  std::optional<uint32_t> logprobs_;
-  std::optional<uint32_t> prompt_logprobs_;
-  bool echo_ = false;
   StructuredFlags structured_;
-
-  bool no_speculation_ = false;
-  std::vector<std::string> drafters_;
-  std::optional<std::string> strategy_;
-  std::optional<std::string> rule_;
-  std::optional<uint32_t> nodes_;
-
-  std::optional<std::string> cache_salt_;
-  std::optional<int32_t> priority_;
 };
 
 }  // namespace espalier::cli

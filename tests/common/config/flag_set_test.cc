@@ -56,6 +56,22 @@ TEST_F(FlagSetTest, ValueMayLookLikeAFlag) {
   EXPECT_FALSE(on_);
 }
 
+TEST_F(FlagSetTest, SettersGetEachValueThatIsValid) {
+  std::vector<uint32_t> seen;
+  bool is_set = false;
+  FlagSet flags("Usage: test");
+  flags.AddSetter<uint32_t>({"--count", "N", "how many"},
+                            [&](uint32_t count) { seen.push_back(count); });
+  flags.AddSwitch({"--on", "", "a switch"}, [&] { is_set = true; });
+  ASSERT_TRUE(
+      flags.Parse({"--count", "3", "--on", "--count=4"}, help_).value());
+  EXPECT_THAT(seen, ElementsAre(3, 4));
+  EXPECT_TRUE(is_set);
+  EXPECT_EQ(flags.Parse({"--count", "x"}, help_).status().message(),
+            "--count: \"x\" is not a whole number of 0 .. 4294967295");
+  EXPECT_THAT(seen, ElementsAre(3, 4));
+}
+
 TEST_F(FlagSetTest, TwoDashesEndTheFlags) {
   ASSERT_TRUE(Parse({"--", "--on"}).value());
   EXPECT_FALSE(on_);
