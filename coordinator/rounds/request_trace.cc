@@ -11,7 +11,7 @@ double Ms(absl::Duration time) { return absl::ToDoubleMilliseconds(time); }
 }  // namespace
 
 RequestTrace::RequestTrace(Options options, absl::Time arrival)
-    : options_(std::move(options)),
+    : options_(options),
       context_(NewSpanOf(options_.parent)),
       arrival_(arrival) {}
 
