@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/chat/chat_template.h"
 #include "common/rpc/metrics_text.h"
 #include "coordinator/coordinator_config.h"
@@ -113,11 +114,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
 
   server->tenants_ = std::make_unique<TenantsFile>(
       config.tenants_file(), &server->coordinator_->tenants());
-  const absl::Status tenants = server->tenants_->Read();
-  if (!tenants.ok()) {
-    return absl::Status(tenants.code(),
-                        absl::StrCat("core.tenants_file: ", tenants.message()));
-  }
+  RETURN_IF_ERROR(WithPrefix("core.tenants_file", server->tenants_->Read()));
   ASSIGN_OR_RETURN(model.max_prompt_bytes, MaxPromptBytes(config));
   server->max_message_bytes_ = MessageBytesFor(model.max_prompt_bytes);
   ASSIGN_OR_RETURN(const PriorityLimits priorities,
@@ -212,14 +209,9 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(
          .registry = std::move(metrics),
          .gate = admin_gate_});
   };
-  auto runner = start();
-  if (!runner.ok()) {
-    return absl::Status(
-        runner.status().code(),
-        absl::StrCat("admin_listen: ", runner.status().message()));
-  }
-  (*runner)->SetServing(true);
-  ShowOpenListeners((*runner)->open_listeners());
+  ASSIGN_OR_RETURN(auto runner, WithPrefix("admin_listen", start()));
+  runner->SetServing(true);
+  ShowOpenListeners(runner->open_listeners());
   return runner;
 }
 

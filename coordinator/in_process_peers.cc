@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "drafter/quick_drafters.h"
 
 namespace espalier::coordinator {
@@ -36,14 +37,12 @@ absl::StatusOr<InProcessPeers> InProcessPeers::Create(
   InProcessPeers peers;
   for (int i = 0; i < config.drafters_size(); ++i) {
     if (config.drafters(i).type().empty()) continue;
-    auto built = Build(config.drafters(i), config.model(), metrics);
-    if (!built.ok()) {
-      return absl::Status(
-          built.status().code(),
-          absl::StrCat("drafters.", i, ": ", built.status().message()));
-    }
-    built->Trace(spans);
-    peers.drafters_.push_back(*std::move(built));
+    ASSIGN_OR_RETURN(
+        drafter::BuiltDrafter built,
+        WithPrefix(absl::StrCat("drafters.", i),
+                   Build(config.drafters(i), config.model(), metrics)));
+    built.Trace(spans);
+    peers.drafters_.push_back(std::move(built));
   }
   return peers;
 }

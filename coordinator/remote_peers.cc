@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/obs/log.h"
 #include "common/rpc/access_token.h"
 #include "common/rpc/channel_tls.h"
@@ -53,12 +54,6 @@ absl::Status CheckFeatures(const FeatureContract& wanted,
       " layers of ", verifier->shape.hidden_size));
 }
 
-absl::Status WithFieldName(absl::string_view field,
-                           const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(field, ": ", status.message()));
-}
-
 // One link of a pool.
 template <typename Link>
 void DescribeLink(const typename LinkPool<Link>::LinkState& link,
@@ -87,10 +82,9 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
     connection.keepalive = absl::Milliseconds(config.peer_keepalive_ms());
   }
   std::unique_ptr<RemotePeers> peers(new RemotePeers());
-  auto certificates = OpenClientCertificates(config.peer_tls());
-  if (!certificates.ok())
-    return WithFieldName("peer_tls", certificates.status());
-  connection.certificates = *std::move(certificates);
+  ASSIGN_OR_RETURN(
+      connection.certificates,
+      WithPrefix("peer_tls", OpenClientCertificates(config.peer_tls())));
   RETURN_IF_ERROR(peers->ConnectVerifier(config, connection));
   auto in_process = options.in_process.begin();
   for (int i = 0; i < config.drafters_size(); ++i) {
@@ -117,10 +111,9 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
 
 absl::StatusOr<std::shared_ptr<const TokenFile>> RemotePeers::Connection::Token(
     const std::string& field, const std::string& path) const {
-  auto opened = TokenFile::Open(path);
-  if (!opened.ok()) return WithFieldName(field, opened.status());
-  reload.Add(field, [file = *opened] { return file->ReadAgain(); });
-  return *std::move(opened);
+  ASSIGN_OR_RETURN(auto file, WithPrefix(field, TokenFile::Open(path)));
+  reload.Add(field, [file] { return file->ReadAgain(); });
+  return file;
 }
 
 PeerOptions RemotePeers::Connection::Options(
@@ -144,15 +137,15 @@ RemotePeers::~RemotePeers() {
 template <typename Pool>
 absl::Status RemotePeers::Follow(const std::string& field,
                                  const std::string& address, Pool& pool) {
-  auto addresses = PeerAddresses::Parse(address);
-  if (!addresses.ok()) return WithFieldName(field, addresses.status());
-  if (addresses->is_name()) {
-    names_.push_back({.addresses = *std::move(addresses),
+  ASSIGN_OR_RETURN(PeerAddresses addresses,
+                   WithPrefix(field, PeerAddresses::Parse(address)));
+  if (addresses.is_name()) {
+    names_.push_back({.addresses = std::move(addresses),
                       .set = [&pool](const std::vector<std::string>& found) {
                         pool.SetAddresses(found);
                       }});
   } else {
-    pool.SetAddresses(addresses->fixed());
+    pool.SetAddresses(addresses.fixed());
   }
   return absl::OkStatus();
 }

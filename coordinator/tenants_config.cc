@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/config/load_config.h"
 #include "common/obs/log.h"
 #include "common/spec/messages.h"
@@ -79,10 +80,7 @@ absl::StatusOr<std::vector<TenantTerms>> TenantsFromConfig(
 absl::StatusOr<std::vector<TenantTerms>> TenantsFile::ReadList() const {
   v1::TenantsConfig config;
   RETURN_IF_ERROR(LoadConfig(path_, /*overrides=*/{}, config));
-  absl::StatusOr<std::vector<TenantTerms>> list = TenantsFromConfig(config);
-  if (list.ok()) return list;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path_, ": ", list.status().message()));
+  return WithPrefix(path_, TenantsFromConfig(config));
 }
 
 absl::StatusOr<Reload::Install> TenantsFile::ReadAgain() {

@@ -1,17 +1,13 @@
 #include "common/base/reload.h"
 
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 
 namespace espalier {
 
 void Reload::Add(std::string field, Read read) {
-  Add([field = std::move(field),
-       read = std::move(read)]() -> absl::StatusOr<Install> {
-    absl::StatusOr<Install> install = read();
-    if (install.ok()) return install;
-    return absl::Status(install.status().code(),
-                        absl::StrCat(field, ": ", install.status().message()));
+  Add([field = std::move(field), read = std::move(read)] {
+    return WithPrefix(field, read());
   });
 }
 

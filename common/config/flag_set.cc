@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/config/closest_word.h"
 
 namespace espalier {
@@ -78,10 +79,7 @@ absl::StatusOr<bool> FlagSet::Parse(absl::Span<const std::string> args,
       }
       value = args[i];
     }
-    if (absl::Status set = flag->set(value.value_or("")); !set.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": ", set.message()));
-    }
+    RETURN_IF_ERROR(WithPrefix(name, flag->set(value.value_or(""))));
   }
   return true;
 }

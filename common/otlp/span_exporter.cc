@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/obs/log.h"
 #include "common/otlp/otlp_message.h"
 #include "common/rpc/listen_address.h"
@@ -28,11 +29,6 @@ prometheus::Counter& SpanCounter(prometheus::Registry& metrics,
        .labels = {{"outcome", outcome}}});
 }
 
-absl::Status OfField(absl::string_view field, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat("server.tracing.", field,
-                                                  ": ", status.message()));
-}
-
 // Returns whether the protocol has the client try again.
 bool MayWorkLater(grpc::StatusCode code) {
   return code == grpc::UNAVAILABLE || code == grpc::DEADLINE_EXCEEDED ||
@@ -50,14 +46,15 @@ absl::StatusOr<std::unique_ptr<SpanExporter>> SpanExporter::Start(
     return absl::InvalidArgumentError(
         "server.tracing.endpoint: needed by the fields beside it");
   }
-  const auto address = ListenAddress::Parse(config.endpoint());
-  if (!address.ok()) return OfField("endpoint", address.status());
-  auto certificates = OpenClientCertificates(config.tls());
-  if (!certificates.ok()) return OfField("tls", certificates.status());
+  RETURN_IF_ERROR(WithPrefix("server.tracing.endpoint",
+                             ListenAddress::Parse(config.endpoint()).status()));
+  ASSIGN_OR_RETURN(
+      auto certificates,
+      WithPrefix("server.tracing.tls", OpenClientCertificates(config.tls())));
   if (!config.service_name().empty()) options.service = config.service_name();
   LogInfo(absl::StrCat("traces go to ", config.endpoint()));
   return std::unique_ptr<SpanExporter>(
-      new SpanExporter(config.endpoint(), {.files = *std::move(certificates)},
+      new SpanExporter(config.endpoint(), {.files = std::move(certificates)},
                        std::move(options), metrics));
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "grpc/grpc_security_constants.h"
 
 namespace espalier {
@@ -78,13 +79,9 @@ absl::StatusOr<std::shared_ptr<AccessGate>> AccessGate::Open(
     const Rules& rules) {
   auto gate = std::make_shared<AccessGate>();
   if (!rules.roles_file.empty()) {
-    auto roles = RoleFile::Read(rules.roles_file);
-    if (!roles.ok()) {
-      return absl::Status(
-          roles.status().code(),
-          absl::StrCat("roles_file: ", roles.status().message()));
-    }
-    gate->roles_ = *std::move(roles);
+    ASSIGN_OR_RETURN(
+        gate->roles_,
+        WithPrefix("roles_file", RoleFile::Read(rules.roles_file)));
   }
   ASSIGN_OR_RETURN(gate->token_, TokenFile::Open(rules.token_file));
   gate->certificate_name_ = rules.certificate_name;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 
 namespace espalier {
 
@@ -22,18 +23,15 @@ absl::StatusOr<std::vector<ListenAddress>> ListenersOf(
   std::vector<ListenAddress> addresses;
   std::set<std::string> seen;
   for (const std::string& text : config.listen()) {
-    auto address = ListenAddress::Parse(text);
-    if (!address.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("server.listen: ", address.status().message()));
-    }
-    const bool chosen_by_us = !address->unix_path.empty() || address->port != 0;
-    if (chosen_by_us && !seen.insert(address->ToString()).second) {
+    ASSIGN_OR_RETURN(ListenAddress address,
+                     WithPrefix("server.listen", ListenAddress::Parse(text)));
+    const bool chosen_by_us = !address.unix_path.empty() || address.port != 0;
+    if (chosen_by_us && !seen.insert(address.ToString()).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("server.listen: ", text, " is there twice"));
     }
-    address->permissions = *permissions;
-    addresses.push_back(*std::move(address));
+    address.permissions = *permissions;
+    addresses.push_back(std::move(address));
   }
   return addresses;
 }

@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/obs/log.h"
 
 namespace espalier {
@@ -105,12 +106,9 @@ absl::StatusOr<std::vector<Principal>> ParseRoles(absl::string_view text) {
     ++number;
     line = absl::StripAsciiWhitespace(line);
     if (line.empty() || line[0] == '#') continue;
-    absl::StatusOr<Principal> caller = PrincipalOf(line);
-    if (!caller.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("line ", number, ": ", caller.status().message()));
-    }
-    callers.push_back(*std::move(caller));
+    ASSIGN_OR_RETURN(
+        callers.emplace_back(),
+        WithPrefix(absl::StrCat("line ", number), PrincipalOf(line)));
   }
   return callers;
 }
@@ -137,10 +135,7 @@ absl::StatusOr<std::vector<Principal>> RoleFile::ReadLines() const {
     return absl::InvalidArgumentError(
         absl::StrCat(path_, " has more than ", kMaxBytes, " bytes"));
   }
-  auto callers = ParseRoles(text);
-  if (callers.ok()) return callers;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path_, ": ", callers.status().message()));
+  return WithPrefix(path_, ParseRoles(text));
 }
 
 void RoleFile::ReadAgainIfChanged() {

@@ -17,6 +17,7 @@
 #include "common/base/mutex.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/base/token_bucket.h"
 #include "common/obs/log.h"
 #include "common/obs/metrics.h"
@@ -114,11 +115,6 @@ absl::Status OfMetrics(const absl::Status& status) {
                        : ""));
 }
 
-absl::Status OfTls(const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat("server.tls: ", status.message()));
-}
-
 bool IsTcp(int descriptor) {
   int domain = AF_UNIX;
   socklen_t size = sizeof(domain);
@@ -178,8 +174,8 @@ absl::Status ServerRunner::CanListen(const v1::ServerConfig& config,
   for (const ListenAddress& address : addresses) {
     RETURN_IF_ERROR(PrepareToListen(address));
   }
-  const auto certificates = OpenServerCertificates(config.tls());
-  if (!certificates.ok()) return OfTls(certificates.status());
+  RETURN_IF_ERROR(
+      WithPrefix("server.tls", OpenServerCertificates(config.tls())).status());
   ASSIGN_OR_RETURN(const std::optional<ListenAddress> metrics,
                    MetricsListenerOf(config));
   return metrics ? OfMetrics(PrepareToListen(*metrics)) : absl::OkStatus();
@@ -192,10 +188,11 @@ ServerRunner::~ServerRunner() {
 }
 
 absl::Status ServerRunner::OpenTls() {
-  auto files = OpenServerCertificates(options_.config.tls());
-  if (!files.ok()) return OfTls(files.status());
-  if (*files == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(tls_, ServerTls::Make(*std::move(files)));
+  ASSIGN_OR_RETURN(
+      auto files,
+      WithPrefix("server.tls", OpenServerCertificates(options_.config.tls())));
+  if (files == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(tls_, ServerTls::Make(std::move(files)));
   tls_expires_ = &AddGauge(
       *options_.registry,
       {.name = "espalier_tls_certificate_expiry_seconds",

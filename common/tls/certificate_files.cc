@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/obs/log.h"
 
 namespace espalier {
@@ -190,8 +191,7 @@ absl::StatusOr<std::shared_ptr<const Certificates>> CertificateFiles::Read()
     if (!path->empty())
       absl::StrAppend(&names, names.empty() ? "" : ", ", *path);
   }
-  return absl::Status(status.code(),
-                      absl::StrCat(names, ": ", status.message()));
+  return WithPrefix(names, status);
 }
 
 CertificateFiles::Stamps CertificateFiles::StampsNow() const {

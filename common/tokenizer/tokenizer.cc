@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/base/utf8.h"
 #include "common/tokenizer/added_vocabulary.h"
 #include "common/tokenizer/byte_level.h"
@@ -115,24 +116,22 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(
     return NoTokenizerFile(path, text.status());
   }
   RETURN_IF_ERROR(text.status());
-  absl::StatusOr<TokenizerFile> file = ParseTokenizerFile(*text);
-  if (!file.ok()) return InFile(file_path, file.status());
+  ASSIGN_OR_RETURN(TokenizerFile file,
+                   WithPrefix(file_path.string(), ParseTokenizerFile(*text)));
 
-  const std::vector<AddedToken> own = std::move(file->added_tokens);
-  file->added_tokens.clear();
-  AddTokens(own, *file);
+  const std::vector<AddedToken> own = std::move(file.added_tokens);
+  file.added_tokens.clear();
+  AddTokens(own, file);
   TokenizerSettings settings;
   if (is_folder) {
     ASSIGN_OR_RETURN(settings, LoadTokenizerSettings(path));
     ASSIGN_OR_RETURN(SpecialTokens special, ReadSpecialTokens(path, own));
-    AddTokens(special.added, *file);
+    AddTokens(special.added, file);
     settings.named_tokens = std::move(special.named);
     const auto eos = settings.named_tokens.find("eos_token");
     if (eos != settings.named_tokens.end()) settings.eos_token = eos->second;
   }
-  auto tokenizer = Create(*file, std::move(settings));
-  if (!tokenizer.ok()) return InFile(file_path, tokenizer.status());
-  return tokenizer;
+  return WithPrefix(file_path.string(), Create(file, std::move(settings)));
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(

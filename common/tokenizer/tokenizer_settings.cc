@@ -104,12 +104,4 @@ absl::StatusOr<std::string> ReadTextFile(const fs::path& path) {
   text.resize(static_cast<size_t>(stream.gcount()));
   return text;
 }
-
-absl::Status InFile(const fs::path& path, absl::Status status) {
-  if (status.ok()) return status;
-  return absl::Status(
-      status.code(),
-      absl::StrCat(path.string(), ": ", std::string(status.message())));
-}
-
 }  // namespace espalier

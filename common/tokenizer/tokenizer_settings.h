@@ -32,9 +32,6 @@ absl::StatusOr<TokenizerSettings> LoadTokenizerSettings(
 // NOT_FOUND; or INVALID_ARGUMENT: larger than any tokenizer file.
 absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path);
 
-// `status` with the name of the file before its message.
-absl::Status InFile(const std::filesystem::path& path, absl::Status status);
-
 }  // namespace espalier
 
 #endif  // ESPALIER_COMMON_TOKENIZER_TOKENIZER_SETTINGS_H_

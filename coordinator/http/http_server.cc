@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/obs/log.h"
 #include "common/rpc/listen_address.h"
 #include "common/rpc/server_tls.h"
@@ -40,9 +41,7 @@ absl::StatusOr<http::Limits> LimitsOf(const v1::HttpConfig& config) {
 }
 
 absl::Status OfListen(const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat("http_listen: ", status.message()));
+  return WithPrefix("http_listen", status);
 }
 
 // Whether everybody who reaches the address may use the server.
@@ -53,10 +52,7 @@ bool IsOpen(const ListenAddress& address, const v1::HttpConfig& config) {
 
 absl::StatusOr<std::shared_ptr<CertificateFiles>> CertificatesOf(
     const v1::HttpConfig& config) {
-  auto files = OpenServerCertificates(config.tls());
-  if (files.ok()) return files;
-  return absl::Status(files.status().code(),
-                      absl::StrCat("http.tls: ", files.status().message()));
+  return WithPrefix("http.tls", OpenServerCertificates(config.tls()));
 }
 
 absl::StatusOr<ListenAddress> AddressOf(const std::string& listen,
@@ -83,13 +79,9 @@ absl::StatusOr<HttpApi::Access> AccessOf(const v1::HttpConfig& config) {
       .hosts = {config.hosts().begin(), config.hosts().end()},
       .any_host = config.insecure()};
   if (config.keys_file().empty()) return access;
-  auto keys = ApiKeys::ReadFile(config.keys_file());
-  if (!keys.ok()) {
-    return absl::Status(
-        keys.status().code(),
-        absl::StrCat("http.keys_file: ", keys.status().message()));
-  }
-  access.keys = *std::move(keys);
+  ASSIGN_OR_RETURN(
+      access.keys,
+      WithPrefix("http.keys_file", ApiKeys::ReadFile(config.keys_file())));
   return access;
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "common/base/status_prefix.h"
 #include "common/model/cuda/open_device.h"
 #include "common/model/native/model_limits.h"
 #include "common/nn/cpu_backend.h"
@@ -52,12 +53,8 @@ KvPageStore::Room HeadRuntime::Room(const KvPageShape& shape,
 
 absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> HeadRuntime::OpenDevice(
     absl::string_view drafter) const {
-  absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> opened =
-      OpenComputeDevice(device);
-  if (opened.ok()) return opened;
-  return absl::Status(opened.status().code(),
-                      absl::StrCat("drafter ", drafter, ": option device: ",
-                                   opened.status().message()));
+  return WithPrefix(absl::StrCat("drafter ", drafter, ": option device"),
+                    OpenComputeDevice(device));
 }
 
 CudaKvStore::Room HeadRuntime::DeviceRoom(const ModelConfig& layers,

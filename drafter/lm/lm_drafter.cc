@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/model/files/model_identity.h"
 #include "drafter/engine/drafter_factories.h"
 #include "drafter/engine/option_reader.h"
@@ -168,19 +169,16 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
   if (!runtime.is_cpu()) {
     ASSIGN_OR_RETURN(device, runtime.OpenDevice("lm"));
   }
-  absl::StatusOr<LoadedLm> model =
-      Load({.folder = folder,
-            .layers = layers,
-            .kv_tokens = kv_tokens,
-            .target_vocab = options.vocab_size},
-           std::move(runtime), std::move(device), options);
-  if (!model.ok()) {
-    return absl::Status(model.status().code(),
-                        absl::StrCat("drafter lm: option ",
-                                     own_folder.empty() ? "layers" : "model",
-                                     ": ", model.status().message()));
-  }
-  return std::make_unique<LmDrafter>(*std::move(model), grower);
+  ASSIGN_OR_RETURN(
+      LoadedLm model,
+      WithPrefix(absl::StrCat("drafter lm: option ",
+                              own_folder.empty() ? "layers" : "model"),
+                 Load({.folder = folder,
+                       .layers = layers,
+                       .kv_tokens = kv_tokens,
+                       .target_vocab = options.vocab_size},
+                      std::move(runtime), std::move(device), options)));
+  return std::make_unique<LmDrafter>(std::move(model), grower);
 }
 
 }  // namespace espalier::drafter

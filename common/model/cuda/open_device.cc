@@ -3,6 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/cuda/cuda_device.h"
 #include "common/cuda/open_emulated_device.h"
 #include "common/model/native/model_limits.h"
@@ -16,13 +17,10 @@ absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> OpenComputeDevice(
     return absl::FailedPreconditionError(
         "the cuda backend does not run on the device \"cpu\"");
   }
-  auto opened = device.kind == DeviceName::Kind::kEmulated
-                    ? cuda::OpenEmulatedDevice()
-                    : cuda::OpenCudaDevice(device.index);
-  if (opened.ok()) return opened;
-  return absl::Status(
-      opened.status().code(),
-      absl::StrCat("device \"", name, "\": ", opened.status().message()));
+  return WithPrefix(absl::StrCat("device \"", name, "\""),
+                    device.kind == DeviceName::Kind::kEmulated
+                        ? cuda::OpenEmulatedDevice()
+                        : cuda::OpenCudaDevice(device.index));
 }
 
 }  // namespace espalier

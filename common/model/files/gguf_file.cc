@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 #include "common/model/files/gguf_path.h"
 
 namespace espalier {
@@ -85,8 +86,7 @@ absl::Status GgufFile::AddParts() {
 }
 
 absl::Status GgufFile::Error(const absl::Status& error) const {
-  return absl::Status(error.code(),
-                      absl::StrCat(path_, ": ", std::string(error.message())));
+  return WithPrefix(path_, error);
 }
 
 absl::Status GgufFile::NoSuchKey(std::string_view key) const {

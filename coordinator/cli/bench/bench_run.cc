@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/secret_number.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 
 namespace espalier::cli {
 
@@ -80,15 +81,12 @@ absl::StatusOr<std::vector<Answer>> BenchRun::AskAll(const SuitePrompt& prompt,
     v1::SpeculationOptions& speculation = *request.mutable_speculation();
     if (plan_.nodes) speculation.set_max_nodes(*plan_.nodes);
     plan_.modes[m].ApplyTo(speculation);
-    auto answer = client_.Generate(request, call,
-                                   [](const std::string&) { return true; });
-    if (!answer.ok()) {
-      return absl::Status(
-          answer.status().code(),
-          absl::StrCat("prompt ", prompt.id, ", mode ", plan_.modes[m].name,
-                       ": ", answer.status().message()));
-    }
-    answers[m] = *std::move(answer);
+    ASSIGN_OR_RETURN(
+        answers[m],
+        WithPrefix(
+            absl::StrCat("prompt ", prompt.id, ", mode ", plan_.modes[m].name),
+            client_.Generate(request, call,
+                             [](const std::string&) { return true; })));
   }
   first_mode_ = (first_mode_ + 1) % num_modes;
   return answers;

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/status_prefix.h"
 
 namespace espalier::cli {
 
@@ -41,13 +41,9 @@ absl::StatusOr<Credentials> ConnectionFlags::Read() const {
             {.certificate = certificate_, .key = key_, .ca = ca_}));
     credentials.tls.server_name = server_name_;
   }
-  auto token = AccessToken::ReadFile(token_file_);
-  if (!token.ok()) {
-    return absl::Status(
-        token.status().code(),
-        absl::StrCat("--token-file: ", token.status().message()));
-  }
-  credentials.token = *std::move(token);
+  ASSIGN_OR_RETURN(
+      credentials.token,
+      WithPrefix("--token-file", AccessToken::ReadFile(token_file_)));
   return credentials;
 }
 
