@@ -11,7 +11,7 @@ namespace espalier {
 // configuration, a flag or a file; without its payloads. OK stays OK.
 absl::Status WithPrefix(absl::string_view prefix, const absl::Status& status);
 
-// The same for the error of a result.
+// Does the same to the error of a result.
 template <typename T>
 absl::StatusOr<T> WithPrefix(absl::string_view prefix,
                              absl::StatusOr<T> result) {
