@@ -10,7 +10,7 @@
 #include "common/base/status_prefix.h"
 #include "common/config/load_config.h"
 #include "common/obs/log.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 
 namespace espalier::coordinator {
 namespace {

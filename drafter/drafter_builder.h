@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "common/spec/endpoints.h"
-#include "common/spec/messages.h"
+#include "common/speculation/endpoints.h"
+#include "common/speculation/messages.h"
 #include "common/trace/traced_endpoints.h"
 #include "drafter/drafters.h"
 #include "drafter/engine/draft_engine.h"

@@ -5,8 +5,8 @@
 #include "common/rpc/access_gate.h"
 #include "common/rpc/server_streams.h"
 #include "common/rpc/wire.h"
-#include "common/spec/endpoints.h"
-#include "common/spec/messages.h"
+#include "common/speculation/endpoints.h"
+#include "common/speculation/messages.h"
 #include "espalier/v1/drafter.grpc.pb.h"
 
 namespace espalier::drafter {

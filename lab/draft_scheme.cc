@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "common/spec/draft_distributions.h"
+#include "common/speculation/draft_distributions.h"
 
 namespace espalier::verifier {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 #include "lab/sequence_model.h"
 
 namespace espalier::verifier {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 #include "lab/choice_tree.h"
 #include "lab/sequence_model.h"
 #include "verifier/rules/verification_rule.h"

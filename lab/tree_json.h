@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/json/json_value.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 
 namespace espalier::lab {
 

@@ -7,7 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/feature_chunks.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 
 namespace espalier::verifier {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/chat/conversation.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace espalier {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace espalier {

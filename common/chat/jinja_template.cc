@@ -13,7 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/chat/jinja_program.h"
 #include "common/chat/messages.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 
 namespace espalier {
 namespace {

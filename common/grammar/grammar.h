@@ -14,9 +14,9 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/grammar/token_masks.h"
-#include "common/spec/grammar_spec.h"
-#include "common/spec/token_tree.h"
-#include "common/spec/types.h"
+#include "common/speculation/grammar_spec.h"
+#include "common/speculation/token_tree.h"
+#include "common/speculation/types.h"
 
 namespace espalier::grammar {
 

@@ -5,7 +5,7 @@
 
 #include "absl/types/span.h"
 #include "common/grammar/grammar.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace espalier::grammar {

@@ -15,7 +15,7 @@
 #include "common/grammar/structural_tag.h"
 #include "common/grammar/work_budget.h"
 #include "common/grammar/xgrammar_log.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "xgrammar/xgrammar.h"
 
 namespace espalier::grammar {

@@ -15,8 +15,8 @@
 #include "common/model/files/model_config.h"
 #include "common/model/kv_groups.h"
 #include "common/model/logits/logit_row.h"
-#include "common/spec/feature_ring.h"
-#include "common/spec/types.h"
+#include "common/speculation/feature_ring.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "espalier/v1/types.pb.h"
 #include "espalier/v1/verifier.pb.h"
 #include "google/protobuf/repeated_field.h"

@@ -2,7 +2,7 @@
 #define ESPALIER_COMMON_RPC_CONVERT_RANKS_H_
 
 #include "absl/status/statusor.h"
-#include "common/spec/token_ranks.h"
+#include "common/speculation/token_ranks.h"
 #include "espalier/v1/drafter.pb.h"
 #include "espalier/v1/verifier.pb.h"
 

@@ -7,7 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/convert_fields.h"
-#include "common/spec/features.h"
+#include "common/speculation/features.h"
 
 namespace espalier {
 namespace {

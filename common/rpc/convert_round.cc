@@ -11,7 +11,7 @@
 #include "common/rpc/convert_fields.h"
 #include "common/rpc/convert_ranks.h"
 #include "common/rpc/convert_target.h"
-#include "common/spec/trace_context.h"
+#include "common/speculation/trace_context.h"
 
 namespace espalier {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/convert_fields.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 
 namespace espalier {
 

@@ -4,10 +4,10 @@
 #define ESPALIER_COMMON_RPC_CONVERT_TARGET_H_
 
 #include "absl/status/statusor.h"
-#include "common/spec/features.h"
-#include "common/spec/grammar_spec.h"
-#include "common/spec/logit_adjustments.h"
-#include "common/spec/logprobs.h"
+#include "common/speculation/features.h"
+#include "common/speculation/grammar_spec.h"
+#include "common/speculation/logit_adjustments.h"
+#include "common/speculation/logprobs.h"
 #include "espalier/v1/types.pb.h"
 #include "espalier/v1/verifier.pb.h"
 

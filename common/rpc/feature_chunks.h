@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/status_macros.h"
-#include "common/spec/features.h"
+#include "common/speculation/features.h"
 #include "espalier/v1/types.pb.h"
 
 namespace espalier {

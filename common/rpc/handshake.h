@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "espalier/v1/drafter.pb.h"
 #include "espalier/v1/verifier.pb.h"
 

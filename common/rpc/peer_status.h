@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "common/rpc/channel_tls.h"
 #include "common/rpc/token_file.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 
 namespace prometheus {
 class Registry;

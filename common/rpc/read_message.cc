@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/printable.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"

@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "common/rpc/peer_status.h"
-#include "common/spec/endpoints.h"
+#include "common/speculation/endpoints.h"
 
 namespace espalier {
 

@@ -25,7 +25,7 @@
 #include "common/rpc/sequence_owners.h"
 #include "common/rpc/server_stream.h"
 #include "common/rpc/status_convert.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 
 namespace espalier {
 

@@ -9,8 +9,8 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/printable.h"
-#include "common/spec/request_errors.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/request_errors.h"
+#include "common/speculation/stale_base.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/base/utf8.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace espalier {

@@ -13,7 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "common/tokenizer/added_token_matcher.h"
 #include "common/tokenizer/bpe.h"
 #include "common/tokenizer/tokenizer_file.h"

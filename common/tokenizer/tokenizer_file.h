@@ -9,7 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "common/tokenizer/added_token.h"
 #include "common/tokenizer/normalizer.h"
 #include "common/tokenizer/pre_tokenizer.h"

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "common/trace/span.h"
 
 namespace espalier {

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "common/obs/log.h"
-#include "common/spec/trace_context.h"
+#include "common/speculation/trace_context.h"
 
 namespace espalier {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "common/spec/endpoints.h"
+#include "common/speculation/endpoints.h"
 #include "common/trace/span.h"
 
 namespace espalier {

@@ -6,7 +6,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace espalier::coordinator {

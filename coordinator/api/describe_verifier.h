@@ -1,7 +1,7 @@
 #ifndef ESPALIER_COORDINATOR_API_DESCRIBE_VERIFIER_H_
 #define ESPALIER_COORDINATOR_API_DESCRIBE_VERIFIER_H_
 
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "espalier/v1/inference.pb.h"
 
 namespace espalier::coordinator {

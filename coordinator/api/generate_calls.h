@@ -10,7 +10,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "coordinator/api/answer_stream.h"
 #include "coordinator/api/generate_request.h"
 #include "coordinator/api/priority_limits.h"

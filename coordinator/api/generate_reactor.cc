@@ -6,7 +6,7 @@
 #include "common/rpc/call_deadline.h"
 #include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
-#include "common/spec/trace_context.h"
+#include "common/speculation/trace_context.h"
 
 namespace espalier::coordinator {
 

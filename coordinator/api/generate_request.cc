@@ -15,7 +15,7 @@
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/api/stop_text.h"
 #include "coordinator/session/request_plan.h"
 

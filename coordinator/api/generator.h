@@ -9,7 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "coordinator/api/answer_stream.h"
 #include "espalier/v1/inference.pb.h"
 

@@ -11,7 +11,7 @@
 #include "common/rpc/convert.h"
 #include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/api/generate_reactor.h"
 
 namespace espalier::coordinator {

@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/rpc/access_gate.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "coordinator/api/generate_calls.h"
 #include "coordinator/rounds/coordinator.h"
 #include "espalier/v1/inference.grpc.pb.h"

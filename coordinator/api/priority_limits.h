@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 
 namespace espalier::coordinator {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "common/tokenizer/incremental_detokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/session/request.h"

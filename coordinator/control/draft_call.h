@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 
 namespace espalier::coordinator {
 

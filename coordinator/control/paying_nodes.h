@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "common/spec/pass_cost.h"
+#include "common/speculation/pass_cost.h"
 
 namespace espalier::coordinator {
 

@@ -6,8 +6,8 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "common/spec/pass_cost.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/pass_cost.h"
+#include "common/speculation/token_tree.h"
 #include "coordinator/control/answer_ledger.h"
 #include "coordinator/control/draft_call.h"
 #include "coordinator/control/drafter_policy.h"

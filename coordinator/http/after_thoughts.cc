@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/status_macros.h"
 #include "common/chat/ordered_json.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/http/json_read.h"
 
 namespace espalier::coordinator {

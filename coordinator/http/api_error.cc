@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 
 namespace espalier::coordinator {
 namespace {

@@ -5,7 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "common/base/status_macros.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/http/after_thoughts.h"
 #include "coordinator/http/generic_tools.h"
 #include "coordinator/http/reasoning.h"

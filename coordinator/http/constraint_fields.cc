@@ -2,7 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/http/generation_fields.h"
 
 namespace espalier::coordinator {

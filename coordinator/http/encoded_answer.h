@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/http/answer.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "coordinator/api/generator.h"
 #include "coordinator/http/api_error.h"
 

@@ -8,7 +8,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/printable.h"
 #include "common/http/own_host.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 
 namespace espalier::coordinator {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/http/route.h"
 
 namespace espalier::coordinator {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/secret_number.h"
-#include "common/spec/trace_context.h"
+#include "common/speculation/trace_context.h"
 
 namespace espalier::coordinator {
 

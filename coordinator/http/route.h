@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "common/http/answer.h"
 #include "common/http/page_server.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "coordinator/api/generate_request.h"
 #include "coordinator/api/generator.h"
 #include "coordinator/http/api_error.h"

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/http/chat_plan.h"
 #include "coordinator/http/chat_request.h"
 #include "coordinator/http/encoded_answer.h"

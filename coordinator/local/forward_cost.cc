@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "coordinator/local/memory_reader.h"
 
 namespace espalier::local {

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/model/language_model.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier::local {
 

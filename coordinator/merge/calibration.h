@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/types/span.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "coordinator/merge/token_trie.h"
 
 namespace espalier::coordinator {

@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 
 namespace espalier::coordinator {
 

@@ -6,8 +6,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "common/spec/token_tree.h"
-#include "common/spec/types.h"
+#include "common/speculation/token_tree.h"
+#include "common/speculation/types.h"
 #include "coordinator/merge/merge_policy.h"
 
 namespace espalier::coordinator {

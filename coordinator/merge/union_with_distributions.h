@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 #include "coordinator/merge/merge_policy.h"
 
 namespace espalier::coordinator {

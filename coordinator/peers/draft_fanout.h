@@ -7,7 +7,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/types/span.h"
-#include "common/spec/endpoints.h"
+#include "common/speculation/endpoints.h"
 #include "coordinator/control/draft_call.h"
 #include "coordinator/merge/merge_policy.h"
 #include "coordinator/peers/acceptance_tracker.h"

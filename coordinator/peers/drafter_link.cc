@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/stale_base.h"
 
 namespace espalier::coordinator {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/spec/messages.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/messages.h"
+#include "common/speculation/token_tree.h"
 #include "coordinator/metrics/coordinator_metrics.h"
 #include "coordinator/peers/rank_log.h"
 #include "coordinator/session/session.h"

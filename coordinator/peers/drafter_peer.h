@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "common/spec/endpoints.h"
+#include "common/speculation/endpoints.h"
 #include "coordinator/metrics/coordinator_metrics.h"
 #include "coordinator/peers/drafter_health.h"
 #include "coordinator/peers/drafter_settings.h"

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/executor.h"
-#include "common/spec/endpoints.h"
+#include "common/speculation/endpoints.h"
 
 namespace espalier::coordinator {
 

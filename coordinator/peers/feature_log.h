@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/spec/features.h"
+#include "common/speculation/features.h"
 #include "coordinator/peers/feature_budget.h"
 #include "coordinator/peers/rank_log.h"
 #include "coordinator/peers/ring_log.h"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/spec/token_ranks.h"
+#include "common/speculation/token_ranks.h"
 
 namespace espalier::coordinator {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/spec/feature_ring.h"
-#include "common/spec/features.h"
+#include "common/speculation/feature_ring.h"
+#include "common/speculation/features.h"
 
 namespace espalier::coordinator {
 

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "common/spec/gumbel_noise.h"
-#include "common/spec/request_errors.h"
-#include "common/spec/same_model.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/gumbel_noise.h"
+#include "common/speculation/request_errors.h"
+#include "common/speculation/same_model.h"
+#include "common/speculation/stale_base.h"
 
 namespace espalier::coordinator {
 namespace {

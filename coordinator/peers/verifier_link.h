@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/spec/endpoints.h"
-#include "common/spec/messages.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/endpoints.h"
+#include "common/speculation/messages.h"
+#include "common/speculation/token_tree.h"
 #include "coordinator/peers/executor_scope.h"
 #include "coordinator/session/session.h"
 

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/spec/endpoints.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/endpoints.h"
+#include "common/speculation/stale_base.h"
 #include "coordinator/pool/link_pool.h"
 
 namespace espalier::coordinator {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier::coordinator {
 

@@ -17,7 +17,7 @@
 #include "common/base/executor.h"
 #include "common/base/notification.h"
 #include "common/base/registry.h"
-#include "common/spec/endpoints.h"
+#include "common/speculation/endpoints.h"
 #include "coordinator/control/speculation_record.h"
 #include "coordinator/merge/merge_policy.h"
 #include "coordinator/metrics/coordinator_metrics.h"

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/rounds/coordinator.h"
 
 // The drafters of the coordinator, as operators see and change them.

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/executor.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "coordinator/control/speculation_record.h"
 #include "coordinator/metrics/coordinator_metrics.h"
 #include "coordinator/peers/drafter_peer.h"

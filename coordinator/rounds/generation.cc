@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/obs/log.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/metrics/coordinator_metrics.h"
 
 namespace espalier::coordinator {

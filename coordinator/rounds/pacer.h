@@ -9,7 +9,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "coordinator/peers/executor_scope.h"
 #include "coordinator/session/request.h"
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "absl/types/span.h"
-#include "common/spec/token_tree.h"
-#include "common/spec/types.h"
+#include "common/speculation/token_tree.h"
+#include "common/speculation/types.h"
 #include "coordinator/control/draft_call.h"
 #include "coordinator/control/speculation_control.h"
 #include "coordinator/merge/merge_policy.h"

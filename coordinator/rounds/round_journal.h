@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 
 namespace espalier::coordinator {
 

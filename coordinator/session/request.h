@@ -14,10 +14,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "common/spec/logit_adjustments.h"
-#include "common/spec/logprobs.h"
-#include "common/spec/sampling_params.h"
-#include "common/spec/types.h"
+#include "common/speculation/logit_adjustments.h"
+#include "common/speculation/logprobs.h"
+#include "common/speculation/sampling_params.h"
+#include "common/speculation/types.h"
 
 namespace espalier::coordinator {
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/spec/prefix_hash.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/prefix_hash.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/merge/merge_policies.h"
 
 namespace espalier::coordinator {

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "coordinator/merge/merge_policy.h"
 #include "coordinator/session/request.h"
 #include "coordinator/session/session.h"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/spec/messages.h"
-#include "common/spec/sampling_params.h"
-#include "common/spec/types.h"
+#include "common/speculation/messages.h"
+#include "common/speculation/sampling_params.h"
+#include "common/speculation/types.h"
 #include "coordinator/session/request.h"
 
 namespace espalier::coordinator {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/spec/messages.h"
-#include "common/spec/token_tree.h"
-#include "common/spec/types.h"
+#include "common/speculation/messages.h"
+#include "common/speculation/token_tree.h"
+#include "common/speculation/types.h"
 #include "drafter/trees/gumbel_coupling.h"
 
 namespace espalier::drafter {

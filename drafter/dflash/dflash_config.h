@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/model/files/model_config.h"
-#include "common/spec/features.h"
-#include "common/spec/types.h"
+#include "common/speculation/features.h"
+#include "common/speculation/types.h"
 #include "drafter/heads/head_target.h"
 
 namespace espalier::drafter {

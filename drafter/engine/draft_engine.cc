@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/obs/log.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 
 namespace espalier::drafter {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
-#include "common/spec/endpoints.h"
+#include "common/speculation/endpoints.h"
 #include "drafter/engine/drafter.h"
 #include "drafter/engine/drafter_metrics.h"
 #include "drafter/engine/sequence_store.h"

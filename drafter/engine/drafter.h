@@ -8,12 +8,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "common/spec/grammar_spec.h"
-#include "common/spec/messages.h"
-#include "common/spec/sampling_params.h"
-#include "common/spec/token_ranks.h"
-#include "common/spec/token_tree.h"
-#include "common/spec/types.h"
+#include "common/speculation/grammar_spec.h"
+#include "common/speculation/messages.h"
+#include "common/speculation/sampling_params.h"
+#include "common/speculation/token_ranks.h"
+#include "common/speculation/token_tree.h"
+#include "common/speculation/types.h"
 #include "drafter/engine/feature_store.h"
 
 namespace espalier::drafter {

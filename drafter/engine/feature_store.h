@@ -7,9 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/spec/feature_ring.h"
-#include "common/spec/features.h"
-#include "common/spec/types.h"
+#include "common/speculation/feature_ring.h"
+#include "common/speculation/features.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

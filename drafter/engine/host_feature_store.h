@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "common/spec/features.h"
+#include "common/speculation/features.h"
 #include "drafter/engine/feature_store.h"
 
 namespace espalier::drafter {

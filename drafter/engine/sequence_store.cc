@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "common/spec/prefix_hash.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/prefix_hash.h"
+#include "common/speculation/stale_base.h"
 
 namespace espalier::drafter {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "common/spec/messages.h"
-#include "common/spec/types.h"
+#include "common/speculation/messages.h"
+#include "common/speculation/types.h"
 #include "drafter/engine/feature_store.h"
 
 namespace espalier::drafter {

@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/grammar/grammar.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier::drafter {
 

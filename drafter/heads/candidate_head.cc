@@ -5,7 +5,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/model/logits/ranked_rows.h"
-#include "common/spec/gumbel_noise.h"
+#include "common/speculation/gumbel_noise.h"
 
 namespace espalier::drafter {
 namespace {

@@ -11,7 +11,7 @@
 #include "common/model/logits/ranked_rows.h"
 #include "common/model/native/native_layers.h"
 #include "common/model/native/native_weights.h"
-#include "common/spec/sampling_params.h"
+#include "common/speculation/sampling_params.h"
 #include "drafter/heads/draft_vocabulary.h"
 #include "drafter/trees/gumbel_coupling.h"
 

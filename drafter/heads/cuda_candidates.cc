@@ -9,7 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/cuda/layout.h"
 #include "common/model/cuda/device_vectors.h"
-#include "common/spec/gumbel_noise.h"
+#include "common/speculation/gumbel_noise.h"
 
 namespace espalier::drafter {
 namespace {

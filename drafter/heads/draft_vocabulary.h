@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/model/files/tensor_view.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier::drafter {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/spec/token_tree.h"
-#include "common/spec/types.h"
+#include "common/speculation/token_tree.h"
+#include "common/speculation/types.h"
 #include "drafter/engine/drafter.h"
 #include "drafter/trees/gumbel_coupling.h"
 #include "drafter/trees/level_tree.h"

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "common/spec/sampling_params.h"
-#include "common/spec/types.h"
+#include "common/speculation/sampling_params.h"
+#include "common/speculation/types.h"
 #include "drafter/engine/feature_store.h"
 #include "drafter/trees/gumbel_coupling.h"
 

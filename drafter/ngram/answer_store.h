@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "drafter/ngram/successor_counts.h"
 #include "drafter/ngram/suffix_index.h"
 

@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "drafter/ngram/answer_store.h"
 #include "drafter/ngram/checked_bytes.h"
 

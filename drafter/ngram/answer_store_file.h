@@ -16,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier::drafter {
 

@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "drafter/ngram/successor_counts.h"
 #include "drafter/trees/gumbel_coupling.h"
 

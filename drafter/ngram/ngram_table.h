@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "drafter/ngram/successor_counts.h"
 
 namespace espalier::drafter {

@@ -6,8 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "common/spec/token_ranks.h"
-#include "common/spec/types.h"
+#include "common/speculation/token_ranks.h"
+#include "common/speculation/types.h"
 #include "drafter/trees/gumbel_coupling.h"
 
 namespace espalier::drafter {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier::drafter {
 

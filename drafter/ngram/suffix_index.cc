@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "common/base/check.h"
-#include "common/spec/prefix_hash.h"
+#include "common/speculation/prefix_hash.h"
 
 namespace espalier::drafter {
 namespace {

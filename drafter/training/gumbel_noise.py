@@ -1,4 +1,4 @@
-"""The noise of the coupled walk: the same draws as common/spec/gumbel_noise."""
+"""The noise of the coupled walk: the same draws as common/speculation/gumbel_noise."""
 
 import torch
 from torch import Tensor

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "common/base/check.h"
-#include "common/spec/gumbel_noise.h"
+#include "common/speculation/gumbel_noise.h"
 
 namespace espalier::drafter {
 namespace {

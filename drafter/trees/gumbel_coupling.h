@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/spec/sampling_params.h"
-#include "common/spec/types.h"
+#include "common/speculation/sampling_params.h"
+#include "common/speculation/types.h"
 
 namespace espalier::drafter {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/spec/sampling_params.h"
+#include "common/speculation/sampling_params.h"
 #include "drafter/engine/option_reader.h"
 #include "drafter/trees/gumbel_coupling.h"
 

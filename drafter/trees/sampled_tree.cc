@@ -11,8 +11,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
-#include "common/spec/draft_distributions.h"
-#include "common/spec/gumbel_noise.h"
+#include "common/speculation/draft_distributions.h"
+#include "common/speculation/gumbel_noise.h"
 
 namespace espalier::drafter {
 namespace {

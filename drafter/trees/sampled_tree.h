@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 #include "drafter/engine/drafter.h"
 #include "drafter/engine/option_reader.h"
 #include "drafter/trees/level_tree.h"

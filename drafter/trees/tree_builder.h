@@ -6,8 +6,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "common/spec/token_tree.h"
-#include "common/spec/types.h"
+#include "common/speculation/token_tree.h"
+#include "common/speculation/types.h"
 #include "drafter/engine/drafter.h"
 #include "drafter/engine/option_reader.h"
 #include "drafter/trees/gumbel_coupling.h"

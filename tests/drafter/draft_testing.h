@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/spec/gumbel_noise.h"
+#include "common/speculation/gumbel_noise.h"
 #include "drafter/drafters.h"
 #include "drafter/engine/drafter.h"
 #include "drafter/trees/gumbel_coupling.h"

@@ -10,8 +10,8 @@
 
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
-#include "common/spec/prefix_hash.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/prefix_hash.h"
+#include "common/speculation/stale_base.h"
 #include "drafter/engine/draft_engine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

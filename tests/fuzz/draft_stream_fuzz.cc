@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/feature_chunks.h"
-#include "common/spec/prefix_hash.h"
+#include "common/speculation/prefix_hash.h"
 #include "drafter/drafter_service.h"
 #include "drafter/drafters.h"
 #include "drafter/engine/draft_engine.h"

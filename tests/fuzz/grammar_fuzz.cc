@@ -3,7 +3,7 @@
 // much work is stopped.
 #include "common/base/check.h"
 #include "common/grammar/grammar.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "tests/common/grammar/test_vocabulary.h"
 #include "tests/fuzz/fuzz_targets.h"
 

@@ -1,7 +1,7 @@
 // Bodies of the HTTP API: each is read as a request of every API. An error
 // names a field; what is read can be written.
 #include "common/base/check.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/http/chat_request.h"
 #include "coordinator/http/completion_request.h"
 #include "coordinator/http/generic_tools.h"

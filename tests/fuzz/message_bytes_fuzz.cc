@@ -1,7 +1,7 @@
 // Clients' messages of every type. The first byte chooses the type.
 #include "common/base/check.h"
 #include "common/rpc/read_message.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "espalier/v1/admin.pb.h"
 #include "espalier/v1/inference.pb.h"
 #include "tests/fuzz/fuzz_targets.h"

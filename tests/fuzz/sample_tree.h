@@ -1,7 +1,7 @@
 #ifndef ESPALIER_TESTS_FUZZ_SAMPLE_TREE_H_
 #define ESPALIER_TESTS_FUZZ_SAMPLE_TREE_H_
 
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 
 namespace espalier::testing {
 

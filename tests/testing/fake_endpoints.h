@@ -17,9 +17,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/executor.h"
-#include "common/spec/endpoints.h"
-#include "common/spec/prefix_hash.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/endpoints.h"
+#include "common/speculation/prefix_hash.h"
+#include "common/speculation/stale_base.h"
 #include "gtest/gtest.h"
 #include "tests/testing/toy_target.h"
 

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/spec/features.h"
-#include "common/spec/prefix_hash.h"
-#include "common/spec/token_tree.h"
-#include "common/spec/types.h"
+#include "common/speculation/features.h"
+#include "common/speculation/prefix_hash.h"
+#include "common/speculation/token_tree.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

@@ -9,7 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "common/base/check.h"
-#include "common/spec/prefix_hash.h"
+#include "common/speculation/prefix_hash.h"
 #include "prometheus/registry.h"
 #include "tests/testing/fake_executor.h"
 #include "tests/testing/scripted_language_model.h"

@@ -10,9 +10,9 @@
 
 #include "common/grammar/token_masks.h"
 #include "common/model/language_model.h"
-#include "common/spec/logit_adjustments.h"
-#include "common/spec/sampling_params.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/logit_adjustments.h"
+#include "common/speculation/sampling_params.h"
+#include "common/speculation/token_tree.h"
 #include "lab/sequence_model.h"
 #include "tests/testing/scripted_language_model.h"
 #include "verifier/distributions/distribution_transform.h"

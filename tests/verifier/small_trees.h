@@ -5,7 +5,7 @@
 #include <functional>
 #include <random>
 
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 
 namespace espalier::verifier {
 

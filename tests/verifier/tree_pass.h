@@ -3,8 +3,8 @@
 #define ESPALIER_TESTS_VERIFIER_TREE_PASS_H_
 
 #include "common/model/language_model.h"
-#include "common/spec/sampling_params.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/sampling_params.h"
+#include "common/speculation/token_tree.h"
 #include "gtest/gtest.h"
 #include "tests/testing/scripted_language_model.h"
 #include "verifier/distributions/pass_distributions.h"

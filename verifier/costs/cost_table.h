@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/spec/pass_cost.h"
+#include "common/speculation/pass_cost.h"
 
 namespace espalier::verifier {
 

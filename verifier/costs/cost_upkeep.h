@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "common/spec/pass_cost.h"
+#include "common/speculation/pass_cost.h"
 #include "verifier/costs/cost_table.h"
 
 namespace espalier::verifier {

@@ -8,8 +8,8 @@
 #include "absl/time/time.h"
 #include "common/base/executor.h"
 #include "common/model/language_model.h"
-#include "common/spec/pass_cost.h"
-#include "common/spec/types.h"
+#include "common/speculation/pass_cost.h"
+#include "common/speculation/types.h"
 #include "verifier/costs/tree_routing.h"
 
 namespace espalier::verifier {

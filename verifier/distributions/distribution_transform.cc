@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/model/logits/logit_row.h"
-#include "common/spec/noisy_argmax.h"
+#include "common/speculation/noisy_argmax.h"
 
 namespace espalier::verifier {
 

@@ -6,7 +6,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/spec/sampling_params.h"
+#include "common/speculation/sampling_params.h"
 #include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {

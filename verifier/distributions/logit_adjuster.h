@@ -6,8 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "common/spec/logit_adjustments.h"
-#include "common/spec/types.h"
+#include "common/speculation/logit_adjustments.h"
+#include "common/speculation/types.h"
 
 namespace espalier::verifier {
 

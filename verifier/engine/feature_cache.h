@@ -6,9 +6,9 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "common/spec/features.h"
-#include "common/spec/prefix_index.h"
-#include "common/spec/types.h"
+#include "common/speculation/features.h"
+#include "common/speculation/prefix_index.h"
+#include "common/speculation/types.h"
 
 namespace espalier::verifier {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "common/model/language_model.h"
-#include "common/spec/features.h"
-#include "common/spec/messages.h"
+#include "common/speculation/features.h"
+#include "common/speculation/messages.h"
 #include "verifier/engine/session.h"
 
 namespace espalier::verifier {

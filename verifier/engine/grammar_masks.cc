@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 
 namespace espalier::verifier {
 namespace {

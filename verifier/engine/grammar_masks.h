@@ -14,8 +14,8 @@
 #include "common/base/mutex.h"
 #include "common/grammar/grammar.h"
 #include "common/grammar/grammar_compiler.h"
-#include "common/spec/grammar_spec.h"
-#include "common/spec/types.h"
+#include "common/speculation/grammar_spec.h"
+#include "common/speculation/types.h"
 #include "verifier/engine/tree_masker.h"
 
 namespace espalier::verifier {

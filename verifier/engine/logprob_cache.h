@@ -8,8 +8,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "common/spec/logprobs.h"
-#include "common/spec/types.h"
+#include "common/speculation/logprobs.h"
+#include "common/speculation/types.h"
 
 namespace espalier::verifier {
 

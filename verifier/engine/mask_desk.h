@@ -9,7 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/types/span.h"
 #include "common/base/executor.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "verifier/engine/session.h"
 #include "verifier/engine/tree_masker.h"
 

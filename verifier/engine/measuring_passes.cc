@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 #include "verifier/costs/measure_pass_costs.h"
 
 namespace espalier::verifier {

@@ -12,7 +12,7 @@
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
 #include "common/model/language_model.h"
-#include "common/spec/pass_cost.h"
+#include "common/speculation/pass_cost.h"
 #include "verifier/costs/cost_upkeep.h"
 #include "verifier/costs/tree_routing.h"
 #include "verifier/engine/target_pass.h"

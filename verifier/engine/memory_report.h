@@ -4,7 +4,7 @@
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
 #include "common/model/language_model.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "verifier/engine/session_table.h"
 #include "verifier/engine/verifier_metrics.h"
 

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "common/base/executor.h"
 #include "common/model/language_model.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "verifier/engine/feature_collector.h"
 #include "verifier/engine/measuring_passes.h"
 #include "verifier/engine/memory_report.h"

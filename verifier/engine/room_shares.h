@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "verifier/engine/plan_room.h"
 
 namespace espalier::verifier {

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/registry.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "verifier/engine/session.h"
 #include "verifier/rules/verification_rule.h"
 

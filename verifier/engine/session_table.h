@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "common/base/executor.h"
 #include "common/model/language_model.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "verifier/engine/pass_company.h"
 #include "verifier/engine/session.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/types/span.h"
 #include "common/model/language_model.h"
-#include "common/spec/logprobs.h"
+#include "common/speculation/logprobs.h"
 #include "verifier/engine/feature_cache.h"
 #include "verifier/engine/logprob_cache.h"
 #include "verifier/engine/session.h"

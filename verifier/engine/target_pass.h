@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "common/base/executor.h"
 #include "common/model/language_model.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "verifier/distributions/distribution_transform.h"
 #include "verifier/distributions/pass_distributions.h"
 #include "verifier/flow/rule_comparison.h"

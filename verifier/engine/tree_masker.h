@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "common/grammar/token_masks.h"
-#include "common/spec/endpoints.h"
-#include "common/spec/grammar_spec.h"
-#include "common/spec/token_tree.h"
-#include "common/spec/types.h"
+#include "common/speculation/endpoints.h"
+#include "common/speculation/grammar_spec.h"
+#include "common/speculation/token_tree.h"
+#include "common/speculation/types.h"
 
 namespace espalier::verifier {
 

@@ -7,8 +7,8 @@
 
 #include "absl/types/span.h"
 #include "common/obs/metrics.h"
-#include "common/spec/messages.h"
-#include "common/spec/pass_cost.h"
+#include "common/speculation/messages.h"
+#include "common/speculation/pass_cost.h"
 #include "verifier/flow/rule_comparison.h"
 
 namespace espalier::verifier {

@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/spec/prefix_hash.h"
-#include "common/spec/request_errors.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/prefix_hash.h"
+#include "common/speculation/request_errors.h"
+#include "common/speculation/stale_base.h"
 
 namespace espalier::verifier {
 namespace {

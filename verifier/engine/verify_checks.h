@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 
 namespace espalier::verifier {
 

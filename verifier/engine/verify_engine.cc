@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/obs/log.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "verifier/costs/cost_upkeep.h"
 #include "verifier/engine/pass_company.h"
 #include "verifier/engine/session_part.h"

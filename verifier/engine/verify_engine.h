@@ -11,7 +11,7 @@
 #include "common/base/executor.h"
 #include "common/base/registry.h"
 #include "common/model/language_model.h"
-#include "common/spec/endpoints.h"
+#include "common/speculation/endpoints.h"
 #include "verifier/engine/engine_options.h"
 #include "verifier/engine/feature_collector.h"
 #include "verifier/engine/mask_desk.h"

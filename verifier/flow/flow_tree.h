@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 #include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {

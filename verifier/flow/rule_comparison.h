@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 #include "verifier/flow/flow_tree.h"
 #include "verifier/flow/tree_verifier.h"
 #include "verifier/rules/token_samplers.h"

@@ -2,7 +2,7 @@
 #define ESPALIER_VERIFIER_FLOW_TREE_SUPPORTS_H_
 
 #include "common/model/logits/logit_row.h"
-#include "common/spec/token_tree.h"
+#include "common/speculation/token_tree.h"
 
 namespace espalier::verifier {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/spec/endpoints.h"
+#include "common/speculation/endpoints.h"
 #include "common/trace/span.h"
 #include "drafter/drafter_builder.h"
 #include "espalier/v1/config.pb.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "common/spec/noisy_argmax.h"
+#include "common/speculation/noisy_argmax.h"
 
 namespace espalier::verifier {
 namespace {

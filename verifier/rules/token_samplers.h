@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/spec/gumbel_noise.h"
+#include "common/speculation/gumbel_noise.h"
 #include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {

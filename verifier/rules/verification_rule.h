@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "common/spec/token_tree.h"
-#include "common/spec/types.h"
+#include "common/speculation/token_tree.h"
+#include "common/speculation/types.h"
 
 namespace espalier::verifier {
 

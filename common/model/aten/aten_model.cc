@@ -10,7 +10,7 @@
 #include "common/model/aten/catch_torch.h"
 #include "common/model/aten/ops.h"
 #include "common/model/aten/tensor_rows.h"
-#include "common/spec/features.h"
+#include "common/speculation/features.h"
 
 namespace espalier {
 namespace {

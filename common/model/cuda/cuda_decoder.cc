@@ -9,7 +9,7 @@
 #include "common/cuda/product_shape.h"
 #include "common/model/cuda/cuda_product.h"
 #include "common/model/cuda/device_vectors.h"
-#include "common/spec/features.h"
+#include "common/speculation/features.h"
 
 namespace espalier {
 

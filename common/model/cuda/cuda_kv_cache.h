@@ -15,7 +15,7 @@
 #include "common/model/kv_groups.h"
 #include "common/model/native/page_pool.h"
 #include "common/model/native/page_table.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

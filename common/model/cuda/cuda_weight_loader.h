@@ -16,7 +16,7 @@
 #include "common/model/files/tensor_values.h"
 #include "common/model/files/weight_files.h"
 #include "common/nn/thread_pool.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

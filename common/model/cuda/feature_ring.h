@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "common/cuda/device_array.h"
 #include "common/model/cuda/mailbox.h"
-#include "common/spec/feature_ring.h"
+#include "common/speculation/feature_ring.h"
 
 namespace espalier {
 

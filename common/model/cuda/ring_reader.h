@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "common/cuda/device_array.h"
 #include "common/model/cuda/feature_ring.h"
-#include "common/spec/feature_ring.h"
+#include "common/speculation/feature_ring.h"
 
 namespace espalier {
 

@@ -8,7 +8,7 @@
 #include "common/model/files/architectures/architecture.h"
 #include "common/model/files/gguf_file.h"
 #include "common/model/files/model_config.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

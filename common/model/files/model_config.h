@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/model/files/layer_shape.h"
 #include "common/model/files/rope_scaling.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/spec/messages.h"
-#include "common/spec/types.h"
+#include "common/speculation/messages.h"
+#include "common/speculation/types.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace espalier {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/spec/noisy_argmax.h"
+#include "common/speculation/noisy_argmax.h"
 
 namespace espalier {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "common/spec/noisy_argmax.h"
+#include "common/speculation/noisy_argmax.h"
 
 namespace espalier {
 SampledToken LargestLogit(absl::Span<const float> logits) {

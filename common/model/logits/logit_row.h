@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/spec/gumbel_noise.h"
-#include "common/spec/types.h"
+#include "common/speculation/gumbel_noise.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

@@ -9,7 +9,7 @@
 #include "common/model/logits/logit_row.h"
 #include "common/model/logits/row_reduction.h"
 #include "common/nn/kernels.h"
-#include "common/spec/gumbel_noise.h"
+#include "common/speculation/gumbel_noise.h"
 
 namespace espalier {
 

@@ -10,9 +10,9 @@
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "common/spec/gumbel_noise.h"
-#include "common/spec/near_tie.h"
-#include "common/spec/noisy_argmax.h"
+#include "common/speculation/gumbel_noise.h"
+#include "common/speculation/near_tie.h"
+#include "common/speculation/noisy_argmax.h"
 
 namespace espalier {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/spec/features.h"
+#include "common/speculation/features.h"
 
 namespace espalier {
 

@@ -10,7 +10,7 @@
 #include "common/model/native/paged_kv_cache.h"
 #include "common/model/native/row_batch.h"
 #include "common/model/native/tapped_rows.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

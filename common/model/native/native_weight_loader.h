@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "common/model/native/native_weights.h"
 #include "common/nn/weight_source.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/model/native/kv_pool.h"
-#include "common/spec/prefix_index.h"
+#include "common/speculation/prefix_index.h"
 
 namespace espalier {
 

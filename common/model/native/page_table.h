@@ -14,7 +14,7 @@
 #include "common/model/kv_groups.h"
 #include "common/model/native/page_pool.h"
 #include "common/model/native/page_strand.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

@@ -14,7 +14,7 @@
 #include "common/model/native/page_table.h"
 #include "common/nn/huge_page_arena.h"
 #include "common/nn/kernels.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 
 namespace espalier {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/spec/features.h"
+#include "common/speculation/features.h"
 
 namespace espalier {
 namespace {

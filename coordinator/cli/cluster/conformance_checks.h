@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/rpc/access_token.h"
-#include "common/spec/messages.h"
+#include "common/speculation/messages.h"
 #include "espalier/v1/drafter.grpc.pb.h"
 
 namespace espalier::cli {

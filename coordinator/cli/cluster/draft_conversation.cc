@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "common/base/bf16.h"
 #include "common/rpc/feature_chunks.h"
-#include "common/spec/prefix_hash.h"
+#include "common/speculation/prefix_hash.h"
 
 namespace espalier::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/rpc/access_token.h"
-#include "common/spec/types.h"
+#include "common/speculation/types.h"
 #include "espalier/v1/drafter.grpc.pb.h"
 
 namespace espalier::cli {

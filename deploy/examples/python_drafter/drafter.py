@@ -26,7 +26,7 @@ MASK = (1 << 64) - 1
 
 
 def prefix_hash(tokens: list[int]) -> int:
-    """Of common/spec/prefix_hash.h: both sides hold the same text."""
+    """Of common/speculation/prefix_hash.h: both sides hold the same text."""
     value = 0x9E3779B97F4A7C15
     for token in tokens:
         x = value ^ (token + 0x9E3779B97F4A7C15 & MASK)

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/chat/jinja_template.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "nlohmann/json.hpp"
 #include "tests/common/tokenizer/golden_files.h"
 

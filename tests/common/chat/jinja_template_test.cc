@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "tests/common/tokenizer/golden_files.h"
 
 namespace espalier {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 
 namespace espalier {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "common/spec/gumbel_noise.h"
+#include "common/speculation/gumbel_noise.h"
 #include "tests/common/cuda/device_testing.h"
 
 namespace espalier::cuda {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/cuda/kernels/gumbel.h"
-#include "common/spec/gumbel_noise.h"
-#include "common/spec/noisy_argmax.h"
+#include "common/speculation/gumbel_noise.h"
+#include "common/speculation/noisy_argmax.h"
 #include "tests/common/cuda/device_testing.h"
 
 namespace espalier::cuda {

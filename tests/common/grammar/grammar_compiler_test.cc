@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/notification.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/fake_executor.h"

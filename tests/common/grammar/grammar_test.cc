@@ -6,7 +6,7 @@
 #include <random>
 
 #include "common/grammar/vocabulary.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/common/grammar/test_vocabulary.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/nn/kernels.h"
-#include "common/spec/gumbel_noise.h"
+#include "common/speculation/gumbel_noise.h"
 #include "tests/common/nn/kernel_testing.h"
 
 namespace espalier::nn {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/rpc/convert.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -11,7 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
-#include "common/spec/endpoints.h"
+#include "common/speculation/endpoints.h"
 
 namespace espalier {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "common/spec/feature_ring.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/feature_ring.h"
+#include "common/speculation/request_errors.h"
 #include "espalier/v1/admin.pb.h"
 #include "espalier/v1/drafter.pb.h"
 #include "espalier/v1/inference.pb.h"

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/spec/stale_base.h"
+#include "common/speculation/stale_base.h"
 #include "gmock/gmock.h"
 #include "tests/common/rpc/remote_endpoint_fixture.h"
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "common/spec/request_errors.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/request_errors.h"
+#include "common/speculation/stale_base.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "common/tokenizer/tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

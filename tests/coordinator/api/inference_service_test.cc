@@ -16,7 +16,7 @@
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
 #include "common/rpc/status_convert.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/api/local_generator.h"
 #include "gmock/gmock.h"

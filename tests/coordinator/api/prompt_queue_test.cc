@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/notification.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "gtest/gtest.h"
 
 namespace espalier::coordinator {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/http/chat_request.h"
 #include "coordinator/http/generation_fields.h"
 #include "gmock/gmock.h"

@@ -1,7 +1,7 @@
 // Anthropic's API, over a scripted generator.
 #include <string>
 
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/http/messages_request.h"
 #include "coordinator/http/messages_writer.h"
 #include "coordinator/http/tool_format.h"

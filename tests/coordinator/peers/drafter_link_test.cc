@@ -3,7 +3,7 @@
 #include <cmath>
 #include <functional>
 
-#include "common/spec/stale_base.h"
+#include "common/speculation/stale_base.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <utility>
 
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "prometheus/metric_family.h"
 #include "tests/coordinator/toy_cluster.h"
 

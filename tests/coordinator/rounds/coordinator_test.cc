@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/coordinator/toy_cluster.h"

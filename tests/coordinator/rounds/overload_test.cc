@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "tests/coordinator/toy_cluster.h"
 
 namespace espalier::coordinator {

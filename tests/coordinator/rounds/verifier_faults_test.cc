@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/coordinator/toy_cluster.h"

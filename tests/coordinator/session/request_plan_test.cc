@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "coordinator/merge/merge_policies.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "common/spec/prefix_hash.h"
+#include "common/speculation/prefix_hash.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 #include "coordinator/tenants/tenant_table.h"
 
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "gtest/gtest.h"
 
 namespace espalier::coordinator {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "gtest/gtest.h"
 #include "tests/coordinator/toy_cluster.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/spec/features.h"
+#include "common/speculation/features.h"
 #include "nlohmann/json.hpp"
 #include "tests/testing/tiny_model.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/spec/prefix_hash.h"
+#include "common/speculation/prefix_hash.h"
 #include "drafter/engine/draft_engine.h"
 #include "drafter/engine/host_feature_store.h"
 #include "gtest/gtest.h"

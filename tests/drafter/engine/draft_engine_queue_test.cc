@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/serial_executor.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/stale_base.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/drafter/engine/draft_engine_fixture.h"

@@ -3,8 +3,8 @@
 #include <limits>
 #include <vector>
 
-#include "common/spec/prefix_hash.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/prefix_hash.h"
+#include "common/speculation/stale_base.h"
 #include "drafter/engine/host_feature_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

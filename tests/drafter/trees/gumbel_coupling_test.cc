@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "common/spec/gumbel_noise.h"
+#include "common/speculation/gumbel_noise.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"

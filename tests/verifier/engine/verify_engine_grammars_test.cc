@@ -4,7 +4,7 @@
 #include <random>
 #include <string>
 
-#include "common/spec/request_errors.h"
+#include "common/speculation/request_errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/common/grammar/test_vocabulary.h"

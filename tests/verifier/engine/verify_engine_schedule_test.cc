@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/spec/stale_base.h"
+#include "common/speculation/stale_base.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/language_model_decorator.h"

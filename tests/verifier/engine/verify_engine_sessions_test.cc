@@ -1,7 +1,7 @@
 // What a session holds and which updates continue it, and whose session makes
 // room for a new one.
 
-#include "common/spec/stale_base.h"
+#include "common/speculation/stale_base.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/verifier/engine_harness.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/notification.h"
-#include "common/spec/prefix_hash.h"
+#include "common/speculation/prefix_hash.h"
 #include "gtest/gtest.h"
 #include "tests/drafter/dflash/tiny_dflash.h"
 #include "tests/drafter/eagle/wide_eagle.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/model/logits/logit_row.h"
-#include "common/spec/gumbel_noise.h"
-#include "common/spec/near_tie.h"
+#include "common/speculation/gumbel_noise.h"
+#include "common/speculation/near_tie.h"
 #include "gtest/gtest.h"
 #include "tests/verifier/chi_square.h"
 #include "verifier/distributions/distribution_transform.h"

@@ -6,7 +6,7 @@
 #include "common/base/bf16.h"
 #include "common/model/cuda/open_device.h"
 #include "common/model/cuda/ring_reader.h"
-#include "common/spec/features.h"
+#include "common/speculation/features.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/common/model/cuda/cuda_model_fixture.h"

@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "common/spec/gumbel_noise.h"
-#include "common/spec/near_tie.h"
+#include "common/speculation/gumbel_noise.h"
+#include "common/speculation/near_tie.h"
 #include "gmock/gmock.h"
 
 namespace espalier {

@@ -15,7 +15,7 @@
 #include "common/model/logits/gathered_rows.h"
 #include "common/model/logits/ranked_rows.h"
 #include "common/model/logits/sampled_rows.h"
-#include "common/spec/gumbel_noise.h"
+#include "common/speculation/gumbel_noise.h"
 #include "gtest/gtest.h"
 #include "tests/common/nn/kernel_testing.h"
 

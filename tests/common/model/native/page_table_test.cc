@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/spec/prefix_hash.h"
+#include "common/speculation/prefix_hash.h"
 #include "gtest/gtest.h"
 
 namespace espalier {
