@@ -3,7 +3,7 @@
 // and accepts what the given hit rates say, whatever the weights. The drafter
 // "comb" costs nothing. It is a type of the services because these are what is
 // measured, with targets for which no network is trained or whose weights are
-// random: tests/device/rounds.py, tests/benchmark/mixture.py.
+// random: tests/device/rounds.py, tests/benchmark/shape_rounds.py.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>

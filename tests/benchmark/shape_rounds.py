@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Whether `budgeted` finds the trees that pay of a mixture of experts by itself.
+"""Rounds of a model that is not here: its shape with random weights in int4 on the CPU, and drafts of its
+own text at a hit rate, which cost nothing (the drafter `replay`). Prints, by turns: plain decoding,
+`budgeted`, and trees of 4 and 8 nodes each round.
 
-Serves five layers of Qwen3-30B-A3B, a tenth of the model, in int4 with random weights, and
-drafts its own text with the drafter `replay` at a hit rate. Prints, by turns: plain decoding,
-`budgeted`, and trees of 8 nodes each round. Takes 2.5 GB and some minutes.
+    shape_rounds.py [--shape FOLDER] [--rate 0.75] [--tokens 200] [--turns 4]
 
-    mixture.py [RATE]    default 0.75
+FOLDER has a config.json (deploy/shapes). Without it: five layers of Qwen3-30B-A3B, a tenth of the
+model, to see whether `budgeted` finds the trees that pay of a mixture of experts by itself. Takes
+2.5 GB and some minutes; a shape of 8B 7 GB.
 """
 
+import argparse
 import json
 import pathlib
 import shutil
@@ -30,6 +33,7 @@ CONFIG = {
     "rope_theta": 1000000.0, "tie_word_embeddings": False, "vocab_size": 32000}
 PROMPT = [7 * i % 50 + 1 for i in range(64)]
 TURNS = {"plain": ["--no-speculation"], "budgeted": [],
+         "4 nodes": ["--strategy", "union", "--nodes", "4"],
          "8 nodes": ["--strategy", "union", "--nodes", "8"]}
 
 
@@ -53,10 +57,10 @@ class Server(live_cluster.Processes):
         check = [str(live_cluster.BIN / "espalier"), "check", self.address]
         return subprocess.run(check, capture_output=True, check=False).returncode == 0
 
-    def generate(self, *flags: str) -> dict[str, Any]:
+    def generate(self, tokens: int, *flags: str) -> dict[str, Any]:
         done = subprocess.run(
             [live_cluster.BIN / "espalier", "generate", "--json", "--address", self.address,
-             "--token-ids", ",".join(map(str, PROMPT)), "--max-tokens", "200", "--ignore-eos",
+             "--token-ids", ",".join(map(str, PROMPT)), "--max-tokens", str(tokens), "--ignore-eos",
              "--temperature", "0", *flags], capture_output=True, text=True, check=True)
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -69,24 +73,31 @@ def replay(texts: pathlib.Path, rate: str) -> str:
 
 
 def main() -> None:
-    rate = sys.argv[1] if len(sys.argv) > 1 else "0.75"
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", type=pathlib.Path)
+    parser.add_argument("--rate", default="0.75")
+    parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--turns", type=int, default=4)
+    args = parser.parse_args()
+    config = json.loads((args.shape / "config.json").read_text()) if args.shape else CONFIG
     with tempfile.TemporaryDirectory() as work:
         model = pathlib.Path(work, "model")
         model.mkdir()
-        (model / "config.json").write_text(json.dumps(CONFIG))
+        (model / "config.json").write_text(json.dumps(config))
         shutil.copy(REPO / "deploy/models/nanogpt-char/tokenizer.json", model)
         server = Server(model, 'drafters { name: "lookup" type: "prompt_lookup" }')
         try:
-            text = server.generate("--no-speculation")["token_ids"]
+            text = server.generate(args.tokens, "--no-speculation")["token_ids"]
         finally:
             server.close()
         texts = pathlib.Path(work, "texts")
         texts.write_text(" ".join(map(str, PROMPT + text)) + "\n")
-        server = Server(model, replay(texts, rate))
+        server = Server(model, replay(texts, args.rate))
         try:
             print(f"{'':10}{'tokens/s':>10}{'tau':>8}{'nodes':>8}")
-            for name, flags in list(TURNS.items()) * 4:
-                answer = server.generate(*flags)
+            for name, flags in list(TURNS.items()) * args.turns:
+                answer = server.generate(args.tokens, *flags)
                 stats = answer["spec_stats"]
                 if answer["token_ids"] != text:
                     sys.exit(f"{name}: another text")
