@@ -61,11 +61,11 @@ def find_file(programs: Programs, word: str) -> tuple[str, pathlib.Path | None] 
     """Returns the program and, if the word names no whole program, the source of a test file."""
     if word in programs:
         return word, None
-    for name, (_, sources) in programs.items():
-        for source in sources:
-            if source.stem == word:
-                return name, source
-    return None
+    found = [(name, source) for name, (_, sources) in programs.items()
+             for source in sources if source.stem == word]
+    if len({source for _, source in found}) > 1:
+        sys.exit(f"{word} is the name of several files: {', '.join(str(s) for _, s in found)}")
+    return found[0] if found else None
 
 
 def in_python(build: pathlib.Path, words: list[str]) -> bool:

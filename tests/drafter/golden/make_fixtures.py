@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the fixtures of golden_test.cc.
+"""Makes the fixtures of drafter_golden_test.cc.
 
     make_fixtures.py           writes fixtures/ beside this file
     make_fixtures.py --check   fails if fixtures/ is not what it would write
