@@ -1,5 +1,3 @@
-#include "common/chat/messages.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/chat/messages.h"
 #include "common/speculation/request_errors.h"
 
 namespace espalier {

@@ -1,5 +1,4 @@
 #include "drafter/ngram/tenants.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,9 +1,8 @@
-#include "verifier/engine/session.h"
-
 #include <optional>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "verifier/engine/session.h"
 
 namespace espalier::verifier {
 namespace {
