@@ -46,6 +46,8 @@ std::vector<Subject> Subjects() {
     for (ComputeDType dtype : kNativeComputeDTypes) {
       const std::string name = kernels->name;
       subjects.push_back({"Llama", testing::WriteTinyLlama, name, dtype});
+      // Its heads are whole blocks.
+      subjects.push_back({"WideLlama", testing::WriteWideLlama, name, dtype});
       subjects.push_back({"Qwen3", testing::WriteTinyQwen3, name, dtype});
       subjects.push_back({"Gpt2", testing::WriteTinyGpt2, name, dtype});
       subjects.push_back({"Qwen3Moe", testing::WriteTinyQwen3Moe, name, dtype});
@@ -143,6 +145,42 @@ TEST_P(NativeModelTest, LogitsDoNotDependOnTheNumberOfThreads) {
     const Rows rows = Forward(*model, cache, tokens, parents);
     if (expected.empty()) expected = rows;
     EXPECT_EQ(rows, expected) << threads << " threads";
+  }
+}
+
+// Those with a few rows and with so many that several tasks attend for a head.
+TEST_P(NativeModelTest, SequencesOfAPassHaveTheBitsThatTheyHaveAlone) {
+  const auto model = Load(2);
+  const std::vector<TokenId> tokens = Tokens(30);
+  const std::vector<int32_t> parents = [] {
+    std::vector<int32_t> chain;
+    for (int32_t row = 0; row < 30; ++row) chain.push_back(row - 1);
+    return chain;
+  }();
+  for (size_t first_rows : {3, 30}) {
+    std::vector<SequenceRows> together;
+    Rows expected;
+    for (size_t rows : {first_rows, size_t{2}}) {
+      const CacheId cache = model->NewSequence();
+      ASSERT_TRUE(Prefill(*model, cache, Tokens(20 + rows), 256).ok());
+      together.push_back({.cache = cache,
+                          .tokens = absl::MakeConstSpan(tokens).first(rows),
+                          .parents = absl::MakeConstSpan(parents).first(rows),
+                          .num_logit_rows = static_cast<int64_t>(rows)});
+      for (Rows alone =
+               Forward(*model, cache, {tokens.begin(), tokens.begin() + rows},
+                       {parents.begin(), parents.begin() + rows});
+           std::vector<float> & row : alone) {
+        expected.push_back(std::move(row));
+      }
+    }
+    const auto logits = model->Forward(together);
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    for (size_t row = 0; row < expected.size(); ++row) {
+      const absl::Span<const float> got = (*logits)->Row(row);
+      ASSERT_EQ(std::vector<float>(got.begin(), got.end()), expected[row])
+          << row;
+    }
   }
 }
 
