@@ -148,7 +148,7 @@ TEST_P(NativeModelTest, LogitsDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-// Those with a few rows and with so many that several tasks attend for a head.
+// Some have a few rows, and some so many that several tasks attend for a head.
 TEST_P(NativeModelTest, SequencesOfAPassHaveTheBitsThatTheyHaveAlone) {
   const auto model = Load(2);
   const std::vector<TokenId> tokens = Tokens(30);
