@@ -202,7 +202,7 @@ void NativeLayers::Multiply(const Product& product) {
 }
 
 void NativeLayers::PrepareNext(const Product& product,
-                               const nn::ThreadPool::Chunk& blocks) const {
+                               const nn::ThreadPool::Chunk& blocks) {
   const int64_t columns = product.linear.matrix.out_columns();
   const int64_t begin = blocks.begin * nn::kBlockInputs;
   const int64_t end = std::min(blocks.end * nn::kBlockInputs, columns);

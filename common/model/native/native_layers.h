@@ -90,8 +90,7 @@ class NativeLayers {
   void AddNormed(const NativeNorm& norm, float* y, float* x);
   nn::LinearArgs ArgsOf(const Product& product);  // of no panels yet
   // Prepares some blocks of product.out for the next product.
-  void PrepareNext(const Product& product,
-                   const nn::ThreadPool::Chunk& blocks) const;
+  void PrepareNext(const Product& product, const nn::ThreadPool::Chunk& blocks);
 
   const ModelConfig& config_;
   const Runtime runtime_;

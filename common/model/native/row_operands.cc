@@ -76,10 +76,8 @@ RowOperands::Rows RowOperands::Reserve(nn::OperandType type, int64_t rows,
 }
 
 void RowOperands::PreparePart(const Rows& reserved, int64_t row, int64_t begin,
-                              int64_t inputs, const float* x) const {
-  // It is this object's memory.
-  std::byte* const rows =
-      static_cast<std::byte*>(const_cast<void*>(reserved.rows));
+                              int64_t inputs, const float* x) {
+  std::byte* const rows = reserved_.data()->bytes;
   runtime_.kernels.prepare({.type = reserved.type,
                             .x = x,
                             .inputs = inputs,

@@ -55,7 +55,7 @@ class RowOperands {
   // part. REQUIRES: `begin` is a multiple of nn::kBlockInputs, and `inputs` are
   // whole blocks or the row's last ones. Any thread.
   void PreparePart(const Rows& reserved, int64_t row, int64_t begin,
-                   int64_t inputs, const float* x) const;
+                   int64_t inputs, const float* x);
 
   // x, out: [rows, norm's size].
   void Normalize(const NativeNorm& norm, int64_t rows, const float* x,
