@@ -261,7 +261,9 @@ void DrafterPolicy::Learn(absl::Span<const DrafterReturn> returns,
   }
   LearnSeconds(returns);
   LearnOtherSeconds(returns, other_seconds);
-  if (trial_ && !returns.empty()) LearnTrial(returns[trial_->drafter]);
+  if (trial_ && !returns.empty()) {
+    LearnTrial(returns[trial_->drafter], other_seconds);
+  }
 }
 
 void DrafterPolicy::LearnGain(int drafter, const DrafterReturn& r) {
@@ -353,20 +355,25 @@ void DrafterPolicy::LearnAbsence(int drafter, const DrafterReturn& r) {
   }
 }
 
-// A trial costs its time, less what it gained.
-void DrafterPolicy::LearnTrial(const DrafterReturn& r) {
+// A trial costs the time that its round took beyond one of plain decoding and
+// the nodes' rows, less what it gained. Sessions that share passes and cores
+// with it lose as much.
+void DrafterPolicy::LearnTrial(const DrafterReturn& r, double other_seconds) {
   const int drafter = trial_->drafter;
   if (!r.was_asked()) return;
+  const double sessions = r.shares_verifier_cores ? 1 + price_.others : 1;
   const bool waited = r.attention == Attention::kAwaited && r.waited;
-  double seconds = r.shares_verifier_cores
-                       ? absl::ToDoubleSeconds(r.compute) * (1 + price_.others)
-                       : 0;
-  if (waited) seconds = std::max(seconds, absl::ToDoubleSeconds(*r.waited));
+  double seconds = 0;
+  if (waited) {
+    seconds = absl::ToDoubleSeconds(*r.waited) + other_seconds;
+  } else if (r.shares_verifier_cores) {
+    seconds = absl::ToDoubleSeconds(r.compute);
+  }
   const double gain =
       nothing_ *
       (first_ >= 0 && first_ != drafter ? r.gain.beside : r.gain.alone);
-  budget_.Spend(
-      std::max(0.0, price_.tokens_per_second * seconds - (waited ? gain : 0)));
+  budget_.Spend(price_.tokens_per_second * sessions * seconds -
+                (waited ? gain : 0));
   if (waited && ++trial_->answers == kTrialAnswers) trial_.reset();
 }
 

@@ -99,7 +99,7 @@ class DrafterPolicy {
   void LearnSeconds(absl::Span<const DrafterReturn> returns);
   void LearnOtherSeconds(absl::Span<const DrafterReturn> returns,
                          double other_seconds);
-  void LearnTrial(const DrafterReturn& r);
+  void LearnTrial(const DrafterReturn& r, double other_seconds);
   void LearnAbsence(int drafter, const DrafterReturn& r);
   int num_drafters() const { return static_cast<int>(values_.size()); }
 
