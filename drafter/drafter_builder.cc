@@ -6,9 +6,18 @@
 #include "common/base/cpu_group.h"
 #include "common/base/serial_executor.h"
 #include "common/base/status_macros.h"
+#include "common/model/cuda/open_device.h"
 #include "common/model/files/model_identity.h"
 
 namespace espalier::drafter {
+
+std::string DeviceOf(const v1::DrafterEngineConfig& config) {
+  for (const char* option : {"device", "drafter.device"}) {
+    const auto found = config.options().find(option);
+    if (found != config.options().end()) return found->second;
+  }
+  return "cpu";
+}
 
 absl::StatusOr<BuiltDrafter> BuildDrafter(
     const DrafterRegistry& registry, const v1::DrafterEngineConfig& config,
@@ -52,7 +61,8 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(
                 .ranks = drafter->ranks()};
   built.engine = std::make_unique<DraftEngine>(
       engine, std::move(drafter),
-      std::make_unique<SerialExecutor>(config.name()),
+      std::make_unique<SerialExecutor>(config.name(),
+                                       SpinBeside(DeviceOf(config))),
       MakeDrafterMetrics(metrics, config.name()));
   return built;
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "common/speculation/endpoints.h"
@@ -27,6 +28,10 @@ struct BuiltDrafter {
   }
   DraftEndpoint& endpoint() const { return traced ? *traced : *engine; }
 };
+
+// Returns the device of a drafter's network. The network of a replay is another
+// drafter's.
+std::string DeviceOf(const v1::DrafterEngineConfig& config);
 
 // Makes the drafter that a configuration describes, of one of the types in
 // `registry`, ready to draft. `metrics` must outlive it. on_device_lost: see

@@ -19,6 +19,7 @@
 #include "common/base/status_macros.h"
 #include "common/grammar/vocabulary.h"
 #include "common/model/cuda/feature_ring.h"
+#include "common/model/cuda/open_device.h"
 #include "common/model/files/model_identity.h"
 #include "common/obs/log.h"
 #include "verifier/costs/measure_pass_costs.h"
@@ -214,7 +215,8 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
   ASSIGN_OR_RETURN(const int64_t batch_rows, BatchRows(config));
   ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model,
                    LoadTarget(hooks.load, model_options));
-  auto executor = std::make_unique<SerialExecutor>("verifier");
+  auto executor =
+      std::make_unique<SerialExecutor>("verifier", SpinBeside(config.device()));
   ASSIGN_OR_RETURN(MeasuredCosts measured,
                    MeasureOn(*executor, *model, tree_nodes + 1));
   if (measured.is_doubtful) {

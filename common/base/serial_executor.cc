@@ -2,9 +2,11 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/spin.h"
 
 namespace espalier {
 namespace {
@@ -14,7 +16,8 @@ constexpr int kMaxFollowing = 8;
 
 }  // namespace
 
-SerialExecutor::SerialExecutor(std::string name) : thread_([this] { Run(); }) {
+SerialExecutor::SerialExecutor(std::string name, const IdleSpin::Limits& spin)
+    : spin_(spin), thread_([this] { Run(); }) {
   pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
 }
 
@@ -23,6 +26,7 @@ SerialExecutor::~SerialExecutor() {
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
+    ++news_;
   }
   thread_.join();
 }
@@ -57,11 +61,16 @@ void SerialExecutor::Dispatch(Task task) {
 Executor::Timer SerialExecutor::Push(absl::Time when, Task task) {
   const Timer timer = {.when = when, .order = next_order_++};
   tasks_.emplace(timer, std::move(task));
+  ++news_;
   return timer;
 }
 
 bool SerialExecutor::AnyDue() const {
   return !tasks_.empty() && tasks_.begin()->first.when <= Now();
+}
+
+absl::Time SerialExecutor::FirstDue() const {
+  return tasks_.empty() ? absl::InfiniteFuture() : tasks_.begin()->first.when;
 }
 
 void SerialExecutor::RunTask(Task task) {
@@ -87,14 +96,28 @@ void SerialExecutor::Run() {
     } else if (stopping_) {
       break;
     } else {
-      Sleep();
+      AwaitWork();
     }
   }
 }
 
+void SerialExecutor::AwaitWork() {
+  const absl::Time now = Now();
+  const absl::Time spin_end = std::min(spin_.Begin(now), FirstDue());
+  if (now < spin_end) Spin(spin_end);
+  if (!AnyDue() && !stopping_) Sleep();
+  spin_.End(Now());
+}
+
+void SerialExecutor::Spin(absl::Time until) {
+  const uint64_t seen = news_;
+  mutex_.Unlock();
+  SpinUntil([&] { return news_ != seen; }, [&] { return Now() >= until; });
+  mutex_.Lock();
+}
+
 void SerialExecutor::Sleep() {
-  const absl::Time wake =
-      tasks_.empty() ? absl::InfiniteFuture() : tasks_.begin()->first.when;
+  const absl::Time wake = FirstDue();
   mutex_.AwaitUntil(
       [&] {
         mutex_.AssertHeld();

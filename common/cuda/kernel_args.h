@@ -216,20 +216,23 @@ struct ExpertProductArgs {
 
 // Turns the product of a layer's input into the inputs of attention: queries
 // and keys are normalized (Qwen3), turned by their position and rounded; keys
-// and values go into the rows' slots.
+// and values go into the rows' slots. Several layers are prepared at once where
+// only their keys and values are wanted.
 struct PrepareArgs {
-  Parts parts;  // outputs: [heads + 2 kv_heads] heads: queries, keys, values
+  // outputs: [layers][heads + 2 kv_heads] heads: queries, keys, values
+  Parts parts;
+  int layers = 1;
   const float* query_norm = nullptr;  // [head_dim] or null
-  const float* key_norm = nullptr;
+  const float* key_norm = nullptr;    // [layers, head_dim] or null
   float epsilon = 0;
   const float* angles = nullptr;  // [positions, head_dim / 2, 2] cos, sin
   const PassRow* rows = nullptr;
   const PassSequence* sequences = nullptr;
   int num_rows = 0;
-  int heads = 0;
+  int heads = 0;  // 0 of several layers
   int kv_heads = 0;
   int head_dim = 0;  // 64, 128 or 256
-  KvPages kv;
+  KvPages kv;        // of the first layer; the others follow in its pages
   bf16_t* queries = nullptr;  // [rows, heads, head_dim]
   bool operator==(const PrepareArgs&) const = default;
 };

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "common/base/check.h"
+#include "common/base/spin.h"
 
 namespace espalier::nn {
 namespace {
@@ -16,27 +17,14 @@ using Clock = std::chrono::steady_clock;
 // Longer than the gap between two loops of a pass, shorter than anybody else
 // on the machine would notice.
 constexpr auto kSpin = std::chrono::microseconds(50);
-constexpr int kPausesPerYield = 64;
 
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Returns when `value` is not `old` any more: spins, then sleeps. It yields
-// while it spins, so that whoever it waits for can have this core.
+// Returns when `value` is not `old` any more: spins, then sleeps.
 void WaitWhile(const std::atomic<uint32_t>& value, uint32_t old) {
+  const auto is_over = [&] {
+    return value.load(std::memory_order_acquire) != old;
+  };
   const Clock::time_point deadline = Clock::now() + kSpin;
-  do {
-    for (int i = 0; i < kPausesPerYield; ++i) {
-      if (value.load(std::memory_order_acquire) != old) return;
-      Pause();
-    }
-    sched_yield();
-  } while (Clock::now() < deadline);
+  SpinUntil(is_over, [&] { return Clock::now() >= deadline; });
   value.wait(old, std::memory_order_acquire);
 }
 

@@ -60,10 +60,12 @@ absl::Status CudaDflashModel::ReserveContexts(int rows) {
   RETURN_IF_ERROR(
       GrowArray(device(), bytes(config().features().width()), taken_));
   RETURN_IF_ERROR(GrowArray(device(), bytes(fc.outputs), normed_));
-  return GrowArray(device(), PartsSize(fc, rows), parts_);
+  return GrowArray(device(),
+                   std::max(PartsSize(fc, rows),
+                            PartsSize(drafter_.context_kv.product, rows)),
+                   parts_);
 }
 
-// Keys and values of all layers come from the same rows.
 absl::Status CudaDflashModel::ExtendBy(absl::Span<const Piece> pieces) {
   CudaPass pass(config().layers);
   std::vector<cuda::TakeRowsArgs> takes;
@@ -92,9 +94,8 @@ absl::Status CudaDflashModel::ExtendBy(absl::Span<const Piece> pieces) {
     device().Launch(take);
   }
   Fuse(pass.num_rows());
-  for (int64_t i = 0; i < config().layers.num_layers; ++i) {
-    decoder_.CacheRows(i, normed_.data(), pass, {.pages = store().memory()});
-  }
+  decoder_.CacheRows(drafter_.context_kv, normed_.data(), parts_.data(), pass,
+                     {.pages = store().memory()});
   return absl::OkStatus();
 }
 

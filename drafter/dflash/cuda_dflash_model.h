@@ -30,6 +30,7 @@ struct CudaDflash {
   CudaNetwork network;
   CudaLinear fc = {};                          // features -> hidden
   cuda::DeviceArray<float> context_norm = {};  // of fc's rows
+  CudaKvProduct context_kv = {};               // of normed rows of fc
   bool shares = false;                         // see PagedBlockModel
 };
 
@@ -49,7 +50,7 @@ class CudaDflashModel final : public PagedBlockModel<CudaKvCache, CudaKvStore> {
  private:
   absl::Status ExtendBy(absl::Span<const Piece> pieces) override;
   absl::Status ReserveContexts(int rows);
-  // Features to activations, and these to what the layers read.
+  // Features to activations, and these to what keys and values are made of.
   void Fuse(int rows);
   // Predicts as many blocks as one ranking takes: those of `blocks` that were
   // predicted are removed.

@@ -29,6 +29,8 @@ absl::Status LoadLayers(const std::string& prefix, CudaWeightLoader& loader,
                       loader));
     weights.layers.push_back(std::move(layer));
   }
+  ASSIGN_OR_RETURN(drafter.context_kv,
+                   LoadCudaKv(layers, prefix + "layers.", loader));
   ASSIGN_OR_RETURN(
       weights.final_norm,
       loader.Vectors({{prefix + "norm.weight", layers.hidden_size}}));
@@ -36,31 +38,32 @@ absl::Status LoadLayers(const std::string& prefix, CudaWeightLoader& loader,
 }
 
 // Loads the embedding of any token, and the head's rows of the draft
-// vocabulary.
+// vocabulary. `head`: the type of these.
 absl::Status LoadTables(const HeadTarget& target,
-                        const DraftVocabulary& vocabulary,
+                        const DraftVocabulary& vocabulary, CudaWeightType head,
                         CudaWeightLoader& loader, CudaWeights& weights) {
   const auto name = [](absl::string_view tensor) {
     return std::string(absl::StripSuffix(tensor, ".weight"));
   };
   const int64_t vocab = target.config.vocab_size;
   const int64_t hidden = target.config.hidden_size;
-  ASSIGN_OR_RETURN(
-      weights.tokens,
-      loader.Vocabulary({name(target.embedding()), vocab}, hidden));
-  const bool is_full = vocabulary.size() == vocab;
-  if (is_full && target.config.tied_head) return absl::OkStatus();
-  if (is_full) {
+  ASSIGN_OR_RETURN(weights.tokens,
+                   loader.Vocabulary({name(target.embedding()), vocab}, hidden,
+                                     CudaWeightType::kBf16));
+  if (vocabulary.size() == vocab) {
+    if (target.config.tied_head && head == weights.tokens.type) {
+      return absl::OkStatus();
+    }
     ASSIGN_OR_RETURN(
         weights.head,
-        loader.Vocabulary({name(target.output_rows()), vocab}, hidden));
+        loader.Vocabulary({name(target.output_rows()), vocab}, hidden, head));
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(
       weights.head,
       loader.Rows(
           {.name = name(target.output_rows()), .rows = vocab, .inputs = hidden},
-          vocabulary.tokens()));
+          vocabulary.tokens(), head));
   return absl::OkStatus();
 }
 
@@ -83,13 +86,13 @@ absl::StatusOr<CudaDflash> LoadCudaDflash(
   {
     CudaWeightLoader own(files, *device, *runtime.pool, runtime.weight_type());
     CudaWeightLoader shared(target.files, *device, *runtime.pool,
-                            CudaWeightType::kBf16);
+                            runtime.weight_type());
     if (vocabulary.size() < config.layers.vocab_size) own.Ignore("d2t");
     RETURN_IF_ERROR(
         LoadLayers(own.Has("model.fc.weight") ? "model." : "", own, drafter));
     RETURN_IF_ERROR(own.CheckAllRead());
-    RETURN_IF_ERROR(
-        LoadTables(target, vocabulary, shared, drafter.network.weights));
+    RETURN_IF_ERROR(LoadTables(target, vocabulary, runtime.weight_type(),
+                               shared, drafter.network.weights));
     RETURN_IF_ERROR(device->Wait(device->Record()));
   }
   RETURN_IF_ERROR(drafter.network.Finish(std::move(vocabulary),

@@ -25,6 +25,7 @@ class CudaEagleLoader {
   struct Loaders {
     CudaWeightLoader& own;
     CudaWeightLoader& shared;
+    CudaWeightType head;  // the type of output rows
   };
   CudaEagleLoader(const EagleFiles& head, const HeadTarget& target,
                   const Loaders& loaders, CudaEagle& eagle)
@@ -33,6 +34,7 @@ class CudaEagleLoader {
         target_(target),
         own_(loaders.own),
         shared_(loaders.shared),
+        head_type_(loaders.head),
         eagle_(eagle) {}
 
   absl::Status Load() {
@@ -92,23 +94,25 @@ class CudaEagleLoader {
     const int64_t vocab = config_.layer.vocab_size;
     const std::string own = head_.Spelled("embed_tokens.weight");
     if (own_.Has(own)) {
-      return own_.Vocabulary({MatrixOf(own), vocab}, hidden());
+      return own_.Vocabulary({MatrixOf(own), vocab}, hidden(),
+                             CudaWeightType::kBf16);
     }
     RETURN_IF_ERROR(head_.CheckShared("embed_tokens.weight"));
-    return shared_.Vocabulary({MatrixOf(target_.embedding()), vocab}, hidden());
+    return shared_.Vocabulary({MatrixOf(target_.embedding()), vocab}, hidden(),
+                              CudaWeightType::kBf16);
   }
 
   absl::StatusOr<CudaLinear> OutputRows() {
     const DraftVocabulary& vocabulary = head_.vocabulary;
     const std::string own = head_.output_rows();
     if (own_.Has(own + ".weight")) {
-      return own_.Vocabulary({own, vocabulary.size()}, hidden());
+      return own_.Vocabulary({own, vocabulary.size()}, hidden(), head_type_);
     }
     RETURN_IF_ERROR(head_.CheckShared("lm_head.weight"));
     return shared_.Rows({.name = MatrixOf(target_.output_rows()),
                          .rows = config_.layer.vocab_size,
                          .inputs = hidden()},
-                        vocabulary.tokens());
+                        vocabulary.tokens(), head_type_);
   }
 
   const EagleFiles& head_;
@@ -116,6 +120,7 @@ class CudaEagleLoader {
   const HeadTarget& target_;
   CudaWeightLoader& own_;
   CudaWeightLoader& shared_;
+  const CudaWeightType head_type_;
   CudaEagle& eagle_;
 };
 
@@ -130,12 +135,12 @@ absl::StatusOr<CudaEagle> LoadOn(std::shared_ptr<cuda::ComputeDevice> device,
       .config = head.config,
       .network = {.device = device, .config = head.config.layer}};
   {
-    CudaWeightLoader own(head.files, *device, *runtime.pool,
-                         runtime.weight_type());
-    CudaWeightLoader shared(target.files, *device, *runtime.pool,
-                            CudaWeightType::kBf16);
+    const CudaWeightType type = runtime.weight_type();
+    CudaWeightLoader own(head.files, *device, *runtime.pool, type);
+    CudaWeightLoader shared(target.files, *device, *runtime.pool, type);
     for (const std::string& name : head.unread()) own.Ignore(name);
-    RETURN_IF_ERROR(CudaEagleLoader(head, target, {own, shared}, eagle).Load());
+    RETURN_IF_ERROR(
+        CudaEagleLoader(head, target, {own, shared, type}, eagle).Load());
     RETURN_IF_ERROR(device->Wait(device->Record()));
   }
   RETURN_IF_ERROR(eagle.network.Finish(std::move(head.vocabulary),

@@ -24,11 +24,11 @@
 namespace espalier::drafter {
 
 // Holds what a draft network on a device consists of, beside what is special
-// about it. bfloat16.
+// about it.
 struct CudaNetwork {
   std::shared_ptr<cuda::ComputeDevice> device;  // outlives what follows
   ModelConfig config = {};                      // of its layers
-  CudaWeights weights = {};  // head: rows of the draft vocabulary, or tied
+  CudaWeights weights = {};  // head: rows of the draft vocabulary, or none
   CudaAngles angles = {};
   int64_t max_positions = 0;  // that there are angles for
   std::unique_ptr<CudaKvStore> store = {};

@@ -21,8 +21,7 @@ std::string ReadDevice(OptionReader& reader) {
 }
 
 ComputeDType ReadComputeType(bool is_cpu, OptionReader& reader) {
-  const std::string type =
-      reader.Text("compute_type", is_cpu ? "int8" : "bfloat16");
+  const std::string type = reader.Text("compute_type", is_cpu ? "int8" : "fp8");
   const absl::Span<const ComputeDType> known =
       is_cpu ? kNativeComputeDTypes : absl::MakeConstSpan(kGpuComputeDTypes);
   for (ComputeDType dtype : known) {

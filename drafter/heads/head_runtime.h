@@ -34,7 +34,7 @@ struct HeadRuntime {
   KvPageStore::Room Room(const KvPageShape& shape, int64_t total_tokens) const;
 
   bool is_cpu() const { return device == "cpu"; }
-  // Returns the type of the layers' weights on a device.
+  // Returns the type of the products' weights on a device.
   CudaWeightType weight_type() const { return CudaWeightTypeOf(dtype); }
   // FAILED_PRECONDITION names the drafter's type and the device, which is not
   // here.
@@ -49,13 +49,13 @@ struct HeadRuntime {
 // emulated: where the network runs), threads (default 2:
 // one core reaches half of the memory bandwidth; more would take cores from the
 // machine's other drafters), compute_type (float32, bfloat16, int8 (default) or
-// int4, on a GPU bfloat16 (default) or fp8: rounding in a head costs a little
-// acceptance and cannot change the text), cpu_kernels (of networks on the CPU),
-// prefix_cache_mib (K/V
-// kept for texts that begin like earlier ones, default 64; 0: none is shared),
-// and random_weights (for measurements: weights of this seed for the network
-// and for what it takes of its target, whose folders need config.json only).
-// After a mistake, which the reader keeps, the kernels are null.
+// int4, on a GPU fp8 (default), also of the output rows, or bfloat16: rounding
+// in a head costs a little acceptance and cannot change the text), cpu_kernels
+// (of networks on the CPU), prefix_cache_mib (K/V kept for texts that begin
+// like earlier ones, default 64; 0: none is shared), and random_weights (for
+// measurements: weights of this seed for the network and for what it takes of
+// its target, whose folders need config.json only). After a mistake, which the
+// reader keeps, the kernels are null.
 HeadRuntime ReadHeadRuntime(OptionReader& reader);
 
 }  // namespace espalier::drafter

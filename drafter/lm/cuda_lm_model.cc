@@ -24,8 +24,9 @@ absl::StatusOr<std::unique_ptr<CudaLmModel>> LoadCudaLm(
   RETURN_IF_ERROR(CheckCudaCovers(network.config));
   ASSIGN_OR_RETURN(
       network.weights,
-      LoadCudaWeights(network.config, files.weights, *network.device,
-                      *runtime.pool, runtime.weight_type()));
+      LoadCudaWeights(
+          network.config, files.weights, *network.device, *runtime.pool,
+          {.layers = runtime.weight_type(), .head = runtime.weight_type()}));
   RETURN_IF_ERROR(
       network.Finish(DraftVocabulary::Full(network.config.vocab_size),
                      network.config.max_positions,

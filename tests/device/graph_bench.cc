@@ -63,7 +63,7 @@ absl::StatusOr<Network> Load(const Flags& flags) {
   nn::ThreadPool pool({.threads = 1});
   ASSIGN_OR_RETURN(network.weights,
                    LoadCudaWeights(network.config, files, *network.device, pool,
-                                   CudaWeightType::kBf16));
+                                   /*types=*/{}));
   const int64_t tokens = flags.context + kMaxRows;
   ASSIGN_OR_RETURN(
       network.store,

@@ -26,16 +26,6 @@ OnLost Once(OnLost on_lost) {
   };
 }
 
-// Returns the device of a drafter's network. The network of a replay is another
-// drafter's.
-std::string DeviceOf(const v1::DrafterEngineConfig& drafter) {
-  for (const char* option : {"device", "drafter.device"}) {
-    const auto found = drafter.options().find(option);
-    if (found != drafter.options().end()) return found->second;
-  }
-  return "cpu";
-}
-
 }  // namespace
 
 void NodeEngines::Trace(SpanSink* sink) {
@@ -60,7 +50,7 @@ absl::StatusOr<NodeEngines> BuildNode(
     prometheus::Registry& metrics, OnLost on_device_lost) {
   on_device_lost = Once(std::move(on_device_lost));
   const auto is_beside = [&](const v1::DrafterEngineConfig& drafter) {
-    return DeviceOf(drafter) == verifier.device();
+    return drafter::DeviceOf(drafter) == verifier.device();
   };
   std::shared_ptr<FeatureRing> ring;
   if (std::any_of(drafters.begin(), drafters.end(), is_beside)) {

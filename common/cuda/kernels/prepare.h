@@ -76,18 +76,22 @@ struct Head {
   }
 };
 
-// Grid: rows, heads / kPrepareWarps. A warp for each head of a row. What no
-// kernel writes is read before the product has ended. The attention may begin
-// when it has: until this ends, it reads what this does not write.
+// Grid: rows, layers * heads / kPrepareWarps. A warp for each head of a row.
+// What no kernel writes is read before the product has ended. The attention may
+// begin when it has: until this ends, it reads what this does not write.
 template <int kDim>
 __global__ void __launch_bounds__(kPrepareWarps * 32)
     Prepare(const __grid_constant__ PrepareArgs args) {
   const int64_t row = blockIdx.x;
-  const int head = blockIdx.y * kPrepareWarps + threadIdx.x / 32;
-  const bool is_there = head < args.heads + 2 * args.kv_heads;  // whole warps
+  const int output_head = blockIdx.y * kPrepareWarps + threadIdx.x / 32;
+  const int layer_heads = args.heads + 2 * args.kv_heads;
+  const int layer = output_head / layer_heads;
+  const int head = output_head % layer_heads;
+  const bool is_there = layer < args.layers;  // whole warps
   const bool is_query = head < args.heads;
   const bool is_value = head >= args.heads + args.kv_heads;
-  const float* const norm = is_query ? args.query_norm : args.key_norm;
+  const bool is_normed =
+      is_there && (is_query ? args.query_norm : args.key_norm) != nullptr;
 
   Head<kDim> x;
   const PassRow place = args.rows[row];
@@ -97,16 +101,18 @@ __global__ void __launch_bounds__(kPrepareWarps * 32)
   const auto angles = LoadVector<2 * x.kPairs>(
       args.angles + int64_t{place.position} * kDim + 2 * x.Place(0));
   typename Head<kDim>::Pairs weight[2] = {};
-  if (norm != nullptr) {
+  if (is_normed) {
+    const float* const norm =
+        is_query ? args.query_norm : args.key_norm + layer * kDim;
     weight[0] = LoadVector<x.kPairs>(norm + x.Place(0));
     weight[1] = LoadVector<x.kPairs>(norm + x.Place(1));
   }
   WaitForPrevious();
   DependentsMayLaunch();
   if (!is_there) return;
-  x.Load(args.parts, row, head);
+  x.Load(args.parts, row, output_head);
   if (!is_value) {
-    if (norm != nullptr) x.Norm(weight, args.epsilon);
+    if (is_normed) x.Norm(weight, args.epsilon);
     x.Turn(angles);
   }
   if (is_query) {
@@ -119,7 +125,7 @@ __global__ void __launch_bounds__(kPrepareWarps * 32)
   const int kv_head = (head - args.heads) % args.kv_heads;
   unsigned char* const panel =
       args.kv.pages + page * args.kv.page_bytes +
-      PanelOffset(kDim, args.kv_heads, 0, kv_head, is_value);
+      PanelOffset(kDim, args.kv_heads, layer, kv_head, is_value);
   for (int half = 0; half < 2; ++half) {
     const int at = x.Place(half);
     StoreVector(

@@ -22,11 +22,8 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   const auto attended =
       static_cast<uint32_t>(config_.num_heads * config_.head_dim);
   const CudaLayer& layer = weights_.layers[0];
-  const auto kv_outputs =
-      static_cast<int>(2 * config_.num_kv_heads * config_.head_dim);
-  int64_t parts = std::max({PartsSize(layer.qkv, rows),
-                            PartsSize(kv_outputs, layer.qkv.inputs, rows),
-                            PartsSize(layer.out, rows)});
+  int64_t parts =
+      std::max(PartsSize(layer.qkv, rows), PartsSize(layer.out, rows));
   int64_t ffn = 0;
   for (int64_t i = 0; i < config_.num_layers; ++i) {
     if (!config_.layers[i].is_dense()) continue;
@@ -199,21 +196,15 @@ cuda::PrepareArgs CudaDecoder::Preparation(int64_t index, int rows,
           .queries = scratch_.queries.data()};
 }
 
-// The product's outputs are queries, keys and values: the last two are strips
-// of their own.
-void CudaDecoder::CacheRows(int64_t index, const unsigned char* input,
-                            const CudaPass& pass, const Target& target) {
-  const CudaLayer& layer = weights_.layers[index];
-  const auto queries = static_cast<int>(config_.num_heads * config_.head_dim);
-  const auto outputs =
-      static_cast<int>(2 * config_.num_kv_heads * config_.head_dim);
-  const int rows = pass.num_rows(), inputs = layer.qkv.inputs;
-  queue_.Launch(ProductOf(layer.qkv, queries, outputs, input, rows,
-                          scratch_.parts.data()));
-  cuda::PrepareArgs prepare = Preparation(index, rows, PagesOf(index, target));
-  prepare.parts.splits = cuda::ProductSplits(outputs, inputs);
-  prepare.parts.outputs = outputs;
-  if (prepare.parts.bias != nullptr) prepare.parts.bias += queries;
+void CudaDecoder::CacheRows(const CudaKvProduct& kv, const unsigned char* input,
+                            float* parts, const CudaPass& pass,
+                            const Target& target) {
+  const int rows = pass.num_rows();
+  queue_.Launch(ProductOf(kv.product, input, rows, parts));
+  cuda::PrepareArgs prepare = Preparation(0, rows, PagesOf(0, target));
+  prepare.parts = espalier::PartsOf(kv.product, rows, parts);
+  prepare.layers = static_cast<int>(config_.num_layers);
+  prepare.key_norm = kv.key_norms.data();
   prepare.heads = 0;
   queue_.Launch(prepare);
 }

@@ -61,9 +61,11 @@ class CudaDecoder {
   // on the residual stream in stream().
   void LaunchLayer(int64_t index, const unsigned char* input,
                    const CudaPass& pass, const Target& target);
-  // Only puts keys and values of `input` into the pages.
-  void CacheRows(int64_t index, const unsigned char* input,
-                 const CudaPass& pass, const Target& target);
+  // Only puts keys and values of `input`, activations [rows, hidden], into the
+  // pages of all layers. parts: [PartsSize(kv.product, rows)]. REQUIRES: no
+  // layer has a window.
+  void CacheRows(const CudaKvProduct& kv, const unsigned char* input,
+                 float* parts, const CudaPass& pass, const Target& target);
   float* stream() const { return scratch_.x.data(); }  // [rows, hidden]
   // Returns the residual stream after a layer: what is left to add and to
   // place. Queues what has to be normed before.

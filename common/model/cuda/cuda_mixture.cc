@@ -85,12 +85,13 @@ void CudaMixture::Multiply(const LayerShape& layer, const CudaExperts& experts,
   const auto of_experts = [&](const CudaLinear& linear,
                               const unsigned char* activations) {
     cuda::ExpertProductArgs args = {
-        .product = ProductOf(linear, /*first=*/0, linear.outputs / count,
-                             activations, /*rows=*/0, /*parts=*/nullptr),
+        .product =
+            ProductOf(linear, activations, /*rows=*/0, /*parts=*/nullptr),
         .expert_bytes = linear.weights.size() / count,
         .items = items_.data(),
         .num_items = places.items,
         .block = places.block};
+    args.product.outputs = linear.outputs / count;
     args.product.undivided = true;
     return args;
   };

@@ -363,9 +363,10 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
     info.feature_ring = options.feature_ring->info();
   }
   nn::ThreadPool pool({.threads = options.threads});
-  ASSIGN_OR_RETURN(CudaWeights weights,
-                   LoadCudaWeights(config, files, *device, pool,
-                                   CudaWeightTypeOf(compute_dtype)));
+  ASSIGN_OR_RETURN(
+      CudaWeights weights,
+      LoadCudaWeights(config, files, *device, pool,
+                      {.layers = CudaWeightTypeOf(compute_dtype)}));
   info.weight_bytes = weights.bytes;
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,

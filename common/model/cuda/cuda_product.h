@@ -11,12 +11,9 @@
 namespace espalier {
 
 // Floats of a product's sums, for so many rows.
-inline int64_t PartsSize(int outputs, int inputs, int rows) {
-  return int64_t{cuda::ProductSplits(outputs, inputs)} *
-         cuda::PaddedRows(rows) * outputs;
-}
 inline int64_t PartsSize(const CudaLinear& linear, int rows) {
-  return PartsSize(linear.outputs, linear.inputs, rows);
+  return int64_t{cuda::ProductSplits(linear.outputs, linear.inputs)} *
+         cuda::PaddedRows(rows) * linear.outputs;
 }
 
 inline cuda::Gate GateOf(const LayerShape& layer) {
@@ -35,23 +32,6 @@ inline cuda::ProductArgs ProductOf(const CudaLinear& linear,
           .inputs = linear.inputs,
           .outputs = linear.outputs,
           .parts = parts};
-}
-
-// Returns the product with the weights from output `first` on alone, `outputs`
-// of them. REQUIRES: both are multiples of cuda::kStripOutputs.
-inline cuda::ProductArgs ProductOf(const CudaLinear& linear, int first,
-                                   int outputs,
-                                   const unsigned char* activations, int rows,
-                                   float* parts) {
-  cuda::ProductArgs product = ProductOf(linear, activations, rows, parts);
-  const bool is_e4m3 = linear.type == CudaWeightType::kE4m3;
-  const int tiles =
-      first / cuda::kStripOutputs * (linear.inputs / cuda::kTileColumns);
-  product.weights += int64_t{tiles} *
-                     (is_e4m3 ? cuda::kE4m3TileBytes : cuda::kWeightTileBytes);
-  if (is_e4m3) product.scales += first;
-  product.outputs = outputs;
-  return product;
 }
 
 // The sums of that product, for the kernel that reads them.

@@ -103,10 +103,11 @@ absl::StatusOr<CudaLinear> CudaWeightLoader::Linear(
 }
 
 absl::StatusOr<CudaLinear> CudaWeightLoader::Vocabulary(const Part& table,
-                                                        int64_t inputs) {
+                                                        int64_t inputs,
+                                                        CudaWeightType type) {
   std::vector<Matrix> matrices(1);
   ASSIGN_OR_RETURN(matrices[0], Find(table, inputs));
-  return Pack(matrices, table.size, inputs, CudaWeightType::kBf16);
+  return Pack(matrices, table.size, inputs, type);
 }
 
 absl::StatusOr<CudaLinear> CudaWeightLoader::Gated(
@@ -147,15 +148,15 @@ absl::StatusOr<CudaWeightLoader::Matrix> CudaWeightLoader::Find(
 }
 
 absl::StatusOr<CudaLinear> CudaWeightLoader::Rows(
-    const RowsOf& matrix, absl::Span<const TokenId> rows) {
+    const RowsOf& matrix, absl::Span<const TokenId> rows, CudaWeightType type) {
   ASSIGN_OR_RETURN(const Matrix whole,
                    Find({matrix.name, matrix.rows}, matrix.inputs));
   if (whole.view.dtype == DType::kRandom) {
     return absl::UnimplementedError(
         absl::StrCat("some rows of ", matrix.name, " with random weights"));
   }
-  ASSIGN_OR_RETURN(CudaLinear linear, NewLinear(std::ssize(rows), matrix.inputs,
-                                                CudaWeightType::kBf16));
+  ASSIGN_OR_RETURN(CudaLinear linear,
+                   NewLinear(std::ssize(rows), matrix.inputs, type));
   std::vector<Row> wanted(linear.outputs);
   for (size_t i = 0; i < rows.size(); ++i) {
     wanted[i] = {&*whole.values, rows[i]};

@@ -25,7 +25,8 @@ namespace espalier {
 // device. Errors are those of LoadCudaWeights. One thread.
 class CudaWeightLoader {
  public:
-  // `type`: of products. The references must outlive this object.
+  // `type`: of products with no vocabulary. The references must outlive this
+  // object.
   CudaWeightLoader(const WeightFiles& files, cuda::ComputeDevice& device,
                    nn::ThreadPool& pool, CudaWeightType type)
       : files_(files),
@@ -46,9 +47,9 @@ class CudaWeightLoader {
   // Loads a product whose outputs are those of the parts, one after another.
   absl::StatusOr<CudaLinear> Linear(const std::vector<Part>& parts,
                                     int64_t inputs, bool has_bias);
-  // Loads a token table or the product with one: in bf16, whatever the type of
-  // the others.
-  absl::StatusOr<CudaLinear> Vocabulary(const Part& table, int64_t inputs);
+  // Loads a token table, which has to be bf16, or the product with one.
+  absl::StatusOr<CudaLinear> Vocabulary(const Part& table, int64_t inputs,
+                                        CudaWeightType type);
   // The given rows of a matrix, as a product of their own. `name`: as of a
   // part.
   struct RowsOf {
@@ -57,7 +58,8 @@ class CudaWeightLoader {
     int64_t inputs = 0;
   };
   absl::StatusOr<CudaLinear> Rows(const RowsOf& matrix,
-                                  absl::Span<const TokenId> rows);
+                                  absl::Span<const TokenId> rows,
+                                  CudaWeightType type);
 
   // Loads gated products (cuda::GatePlace), one after another. REQUIRES: as
   // many gates as values in each.

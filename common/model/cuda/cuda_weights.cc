@@ -106,6 +106,27 @@ absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
   return loaded;
 }
 
+absl::StatusOr<CudaKvProduct> LoadCudaKv(const ModelConfig& config,
+                                         const std::string& layers,
+                                         CudaWeightLoader& loader) {
+  const LayerShape& shape = config.layers.front();
+  const int64_t kv_size = config.num_kv_heads * config.head_dim;
+  std::vector<CudaWeightLoader::Part> parts, norms;
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    const std::string attention = absl::StrCat(layers, i, ".self_attn.");
+    parts.push_back({attention + "k_proj", kv_size});
+    parts.push_back({attention + "v_proj", kv_size});
+    norms.push_back({attention + "k_norm.weight", config.head_dim});
+  }
+  CudaKvProduct kv;
+  ASSIGN_OR_RETURN(kv.product, loader.Linear(parts, config.hidden_size,
+                                             shape.attention_bias));
+  if (shape.head_norm != HeadNorm::kNone) {
+    ASSIGN_OR_RETURN(kv.key_norms, loader.Vectors(norms));
+  }
+  return kv;
+}
+
 absl::Status CheckCudaCovers(const ModelConfig& config) {
   const auto need = [](bool is_so, const char* what) {
     return is_so ? absl::OkStatus()
@@ -152,12 +173,13 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
                                             const WeightFiles& files,
                                             ComputeDevice& device,
                                             nn::ThreadPool& pool,
-                                            CudaWeightType type) {
+                                            const CudaWeightTypes& types) {
   const int64_t vocab = config.vocab_size, hidden = config.hidden_size;
-  CudaWeightLoader loader(files, device, pool, type);
+  CudaWeightLoader loader(files, device, pool, types.layers);
   CudaWeights weights;
   ASSIGN_OR_RETURN(weights.tokens,
-                   loader.Vocabulary({"model.embed_tokens", vocab}, hidden));
+                   loader.Vocabulary({"model.embed_tokens", vocab}, hidden,
+                                     CudaWeightType::kBf16));
   for (int64_t i = 0; i < config.num_layers; ++i) {
     ASSIGN_OR_RETURN(
         CudaLayer layer,
@@ -167,9 +189,11 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
   }
   ASSIGN_OR_RETURN(weights.final_norm,
                    loader.Vectors({{"model.norm.weight", hidden}}));
-  if (!config.tied_head) {
+  if (!config.tied_head || types.head != weights.tokens.type) {
+    const char* const head =
+        config.tied_head ? "model.embed_tokens" : "lm_head";
     ASSIGN_OR_RETURN(weights.head,
-                     loader.Vocabulary({"lm_head", vocab}, hidden));
+                     loader.Vocabulary({head, vocab}, hidden, types.head));
   }
   weights.bytes = loader.bytes();
   RETURN_IF_ERROR(device.Wait(device.Record()));

@@ -57,15 +57,21 @@ struct CudaLayer {
 
 // The weights of a decoder on a device.
 struct CudaWeights {
-  CudaLinear tokens;  // [vocab, hidden]; a tied head too
+  CudaLinear tokens;  // [vocab, hidden] of bf16; a tied head of bf16 too
   std::vector<CudaLayer> layers;
   cuda::DeviceArray<float> final_norm;
-  CudaLinear head;    // no weights: tied
+  CudaLinear head;    // no weights: `tokens`
   int64_t bytes = 0;  // on the device
 
   const CudaLinear& head_or_tokens() const {
     return head.weights.size() > 0 ? head : tokens;
   }
+};
+
+// What makes keys and values of all layers from the same rows.
+struct CudaKvProduct {
+  CudaLinear product;  // hidden -> [layers][keys, values] of kv_heads heads
+  cuda::DeviceArray<float> key_norms;  // [layers, head_dim]; size 0: none
 };
 
 class CudaWeightLoader;
@@ -84,11 +90,23 @@ absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
                                                   int64_t inputs,
                                                   CudaWeightLoader& loader);
 
+// Loads once more, from the same tensors, what makes the keys and values of all
+// layers. The names of layer i begin with `layers`, i and ".". REQUIRES: all
+// layers have the same page groups, norms and biases.
+absl::StatusOr<CudaKvProduct> LoadCudaKv(const ModelConfig& config,
+                                         const std::string& layers,
+                                         CudaWeightLoader& loader);
+
 // UNIMPLEMENTED names what of the model the kernels do not cover.
 absl::Status CheckCudaCovers(const ModelConfig& config);
 
-// `type`: of the layers' products; the token table and the output layer are
-// bf16. Packs on the threads of `pool`; the device makes random weights itself.
+// The types of a model's products. Its token table is bf16.
+struct CudaWeightTypes {
+  CudaWeightType layers = CudaWeightType::kBf16;
+  CudaWeightType head = CudaWeightType::kBf16;
+};
+
+// Packs on the threads of `pool`; the device makes random weights itself.
 // NOT_FOUND, INVALID_ARGUMENT: a tensor is missing or has another shape or
 // type. RESOURCE_EXHAUSTED: no room on the device. UNAVAILABLE: the device
 // failed.
@@ -96,7 +114,7 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
                                             const WeightFiles& files,
                                             cuda::ComputeDevice& device,
                                             nn::ThreadPool& pool,
-                                            CudaWeightType type);
+                                            const CudaWeightTypes& types);
 
 // By rotary table of the model: [positions, head_dim / 2, 2] cos, sin.
 using CudaAngles = std::vector<cuda::DeviceArray<float>>;

@@ -171,6 +171,53 @@ TEST_P(CudaPrepareTest, BitsAreTheRowsAlone) {
   }
 }
 
+// Keys and values of several layers at once have the bits of each alone.
+TEST_P(CudaPrepareTest, LayersTogetherAreThoseOfEach) {
+  constexpr int kLayers = 3, kDim = 64, kSplits = 2;
+  constexpr int kColumns = 2 * kKvHeads * kDim;  // of a layer
+  const Problem p(kDim, kSplits, true, true);
+  ComputeDevice& device = Device();
+  Random random(7);
+  const auto parts =
+      ArrayOf(device, random.Normals(kSplits * 16 * kLayers * kColumns));
+  const auto bias = ArrayOf(device, random.Normals(kLayers * kColumns));
+  const auto norms = ArrayOf(device, random.Normals(kLayers * kDim));
+  const auto angles = ArrayOf(device, p.angles);
+  const auto rows = ArrayOf(device, p.rows);
+  const auto sequences = ArrayOf(device, p.sequences);
+  const auto table = ArrayOf(device, p.page_table);
+  const int64_t page_bytes = PanelOffset(kDim, kKvHeads, kLayers, 0, 0);
+  // `first`: of the layers
+  const auto prepare = [&](int first, int layers, unsigned char* pages) {
+    device.Launch(
+        PrepareArgs{.parts = {.values = parts.data() + first * kColumns,
+                              .splits = kSplits,
+                              .padded_rows = 16,
+                              .outputs = kLayers * kColumns,
+                              .bias = bias.data() + first * kColumns},
+                    .layers = layers,
+                    .key_norm = norms.data() + first * kDim,
+                    .epsilon = 1e-6f,
+                    .angles = angles.data(),
+                    .rows = rows.data(),
+                    .sequences = sequences.data(),
+                    .num_rows = static_cast<int>(p.rows.size()),
+                    .kv_heads = kKvHeads,
+                    .head_dim = kDim,
+                    .kv = {pages + PanelOffset(kDim, kKvHeads, first, 0, 0),
+                           page_bytes, table.data()}});
+  };
+  const auto together = NanArray<unsigned char>(device, kPages * page_bytes);
+  const auto alone = NanArray<unsigned char>(device, kPages * page_bytes);
+  prepare(0, kLayers, together.data());
+  for (int layer = 0; layer < kLayers; ++layer) prepare(layer, 1, alone.data());
+  const std::vector<unsigned char> all = ValuesOf(device, together);
+  EXPECT_TRUE(SameBits(all, ValuesOf(device, alone)));
+  EXPECT_GT(std::count_if(all.begin(), all.end(),
+                          [](unsigned char byte) { return byte != 0xff; }),
+            5 * kLayers * kColumns);  // half of the bytes at least
+}
+
 TEST_P(CudaPrepareTest, BitsDoNotDependOnTheSchedule) {
   const Problem p(128, 2, true, false);
   const Result expected = RunPrepare(Device(1), p);

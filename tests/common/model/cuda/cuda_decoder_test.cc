@@ -38,7 +38,7 @@ class CudaDecoderTest : public ::testing::Test {
     ASSERT_TRUE(files.ok());
     nn::ThreadPool pool({.threads = 1});
     auto weights =
-        LoadCudaWeights(config_, *files, device_, pool, CudaWeightType::kBf16);
+        LoadCudaWeights(config_, *files, device_, pool, /*types=*/{});
     ASSERT_TRUE(weights.ok()) << weights.status();
     weights_ = *std::move(weights);
     decoder_ = std::make_unique<CudaDecoder>(config_, weights_, CudaAngles(1),
