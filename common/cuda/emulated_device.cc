@@ -107,14 +107,19 @@ void EmulatedDevice::Copy(void* to, const void* from, int64_t bytes) {
 void EmulatedDevice::Launch(const KernelArgs& args) {
   const EmulatedLauncher launcher([this](const EmulatedLauncher::Shape& shape,
                                          std::function<void()> kernel) {
-    queue_.emplace_back(
-        std::in_place_type<emulation::Grid>,
-        emulation::BlockShape{.kernel = shape.kernel,
-                              .grid = {shape.grid_x, shape.grid_y},
-                              .threads = shape.threads,
-                              .shared_bytes = shape.shared_bytes,
-                              .seed = random_()},
-        std::move(kernel), stacks_);
+    const emulation::BlockShape of_block = {
+        .kernel = shape.kernel,
+        .grid = {shape.grid_x, shape.grid_y},
+        .threads = shape.threads,
+        .shared_bytes = shape.shared_bytes,
+        .seed = random_()};
+    if (shape.is_resident) {
+      queue_.emplace_back(std::in_place_type<emulation::ResidentGrid>, of_block,
+                          std::move(kernel), stacks_);
+    } else {
+      queue_.emplace_back(std::in_place_type<emulation::Grid>, of_block,
+                          std::move(kernel), stacks_);
+    }
   });
   LaunchKernel(launcher, args);
 }
@@ -146,17 +151,30 @@ void EmulatedDevice::CopyNow(const CopyWork& copy) {
       .store(std::atomic_ref(*from).load());
 }
 
+// Copies wait for their turn.
+void EmulatedDevice::RunAhead(Work& work) {
+  if (auto* const grid = std::get_if<emulation::Grid>(&work)) grid->RunAhead();
+  if (auto* const grid = std::get_if<emulation::ResidentGrid>(&work))
+    grid->RunAhead();
+}
+
+void EmulatedDevice::Finish(Work& work) {
+  if (auto* const copy = std::get_if<CopyWork>(&work)) {
+    CopyNow(*copy);
+  } else if (auto* const grid = std::get_if<emulation::Grid>(&work)) {
+    grid->Finish();
+  } else {
+    std::get<emulation::ResidentGrid>(work).Finish();
+  }
+}
+
 void EmulatedDevice::Drain() {
   while (!queue_.empty()) {
-    if (auto* const copy = std::get_if<CopyWork>(&queue_.front())) {
-      CopyNow(*copy);
-    } else {
-      if (queue_.size() > 1 && random_() % 2 == 0) {
-        auto* const next = std::get_if<emulation::Grid>(&queue_[1]);
-        if (next != nullptr) next->RunAhead();
-      }
-      std::get<emulation::Grid>(queue_.front()).Finish();
+    const bool is_kernel = !std::holds_alternative<CopyWork>(queue_.front());
+    if (is_kernel && queue_.size() > 1 && random_() % 2 == 0) {
+      RunAhead(queue_[1]);
     }
+    Finish(queue_.front());
     queue_.pop_front();
   }
 }

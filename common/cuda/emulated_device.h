@@ -13,6 +13,7 @@
 
 #include "common/cuda/compute_device.h"
 #include "common/cuda/emulation/grid.h"
+#include "common/cuda/emulation/resident_grid.h"
 #include "common/cuda/emulation/shared_memory.h"
 
 namespace espalier::cuda {
@@ -55,11 +56,14 @@ class EmulatedDevice final : public ComputeDevice {
     int64_t used_bytes = 0;                              // of device memory
     std::optional<emulation::SharedMemory> shared = {};  // not of this heap
   };
-  using Work = std::variant<CopyWork, emulation::Grid>;
+  using Work =
+      std::variant<CopyWork, emulation::Grid, emulation::ResidentGrid>;
   class Graph;
 
   std::byte* Keep(emulation::SharedMemory shared, int64_t used_bytes);
   static void CopyNow(const CopyWork& copy);
+  static void RunAhead(Work& work);
+  static void Finish(Work& work);
   void Drain();
 
   const Options options_;

@@ -34,7 +34,8 @@ Block::Block(const BlockShape& shape, const std::function<void()>& kernel,
       alive_(shape.threads),
       warps_(shape.threads / 32),
       warpgroups_((shape.threads + 127) / 128),
-      warpgroup_rendezvous_(warpgroups_.size()) {
+      warpgroup_rendezvous_(warpgroups_.size()),
+      unfenced_(shape.threads) {
   ESPALIER_CHECK(shape.threads > 0 && shape.threads % 32 == 0);
   constexpr uint64_t kSteps[] = {2, 64, 0};
   steps_per_copy_ = kSteps[random_() % 3];
@@ -82,6 +83,27 @@ void Block::Poll() {
   Suspend();
 }
 
+void Block::PollCounter() {
+  polling_counters_.push_back(current_);
+  Suspend();
+}
+
+void Block::WakeCounterWaits() {
+  ready_.insert(ready_.end(), polling_counters_.begin(),
+                polling_counters_.end());
+  polling_counters_.clear();
+}
+
+void Block::MeetNamed(int barrier, int threads) {
+  Named& named = named_.at(barrier);
+  if (barrier == 0 || threads % 32 != 0 || threads > shape_.threads)
+    Fail("a named barrier is 0, or not of whole warps of the block");
+  if (named.rendezvous.waiting.empty()) named.threads = threads;
+  if (named.threads != threads)
+    Fail("threads disagree on how many meet at a named barrier");
+  Meet(named.rendezvous, threads, &named, [] {});
+}
+
 void Block::WakeIfPhaseEnded() {
   if (!barriers_.TakeEndedPhase()) return;
   ready_.insert(ready_.end(), polling_.begin(), polling_.end());
@@ -89,6 +111,8 @@ void Block::WakeIfPhaseEnded() {
 }
 
 void Block::BeginCopy(const CopyInFlight& copy) {
+  if (unfenced_[current_])
+    Fail("a bulk copy after a counter, without a fence of its proxy");
   barriers_.CheckCopy(copy);
   const uint32_t to = AddressOf(copy.to);
   if (to % 16 != 0) Fail("a bulk copy is not aligned to 16 bytes");
@@ -143,23 +167,57 @@ void Block::RunAhead() {
   }
 }
 
-void Block::Finish() {
+void Block::EndPrevious() {
   previous_ended_ = true;
   ready_.insert(ready_.end(), waiting_for_previous_.begin(),
                 waiting_for_previous_.end());
   waiting_for_previous_.clear();
-  while (alive_ > 0) {
-    current_block = this;
-    if (!ready_.empty()) {
-      RunReady();
-    } else if (!LandCopy()) {
-      Fail("deadlock: every thread waits");
-    }
-  }
+}
+
+bool Block::Step() {
+  current_block = this;
+  if (ready_.empty()) return LandCopy();
+  RunReady();
+  return true;
+}
+
+void Block::CheckEnd() {
+  current_block = this;
   if (!copies_.empty()) Fail("the block ended while copies were under way");
   if (!waited_for_previous_)
     Fail("the block never waited for the kernel before");
   current_block = nullptr;
+}
+
+void Block::Finish() {
+  EndPrevious();
+  while (!ended()) {
+    if (!Step()) Fail("deadlock: every thread waits");
+  }
+  CheckEnd();
+}
+
+std::string Block::Describe() const {
+  std::string text = "block " + std::to_string(shape_.index.x) + ": of " +
+                     std::to_string(alive_) + " threads ";
+  const auto add = [&](size_t count, const std::string& what) {
+    if (count > 0) text += std::to_string(count) + " " + what + ", ";
+  };
+  add(polling_.size(), "wait for a barrier");
+  add(polling_counters_.size(), "wait for a counter");
+  add(waiting_for_previous_.size(), "wait for the kernel before");
+  add(all_threads_.waiting.size(), "are at __syncthreads");
+  for (size_t i = 0; i < named_.size(); ++i) {
+    add(named_[i].rendezvous.waiting.size(),
+        "are at named barrier " + std::to_string(i));
+  }
+  for (const Warp& warp : warps_) {
+    add(warp.rendezvous.waiting.size(), "wait for their warp");
+  }
+  for (const Rendezvous& group : warpgroup_rendezvous_) {
+    add(group.waiting.size(), "wait for their warpgroup");
+  }
+  return text + std::to_string(copies_.size()) + " copies under way";
 }
 
 }  // namespace espalier::cuda::emulation

@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/cuda/emulation/fiber.h"
@@ -50,6 +51,21 @@ class Block {
   // The kernel before has ended: runs the threads to their ends.
   void Finish();
 
+  // The same in steps, for blocks that run beside each other: the kernel before
+  // has ended.
+  void EndPrevious();
+  // Lets a thread or a copy go on. False: this block alone cannot go on.
+  bool Step();
+  bool ended() const { return alive_ == 0; }
+  // All threads have ended: names the rules that the block has broken.
+  void CheckEnd();
+  // Returns whether a counter was added to since the last call.
+  bool TakeCounted() { return std::exchange(counted_, false); }
+  // A counter was added to: those who wait for one look at it again.
+  void WakeCounterWaits();
+  // Says how many threads wait for what.
+  std::string Describe() const;
+
   // The methods that follow are for the block's own threads, while they run.
   static Block& Current();
   [[noreturn]] static void Fail(const std::string& what);
@@ -84,6 +100,15 @@ class Block {
   // 16-byte pieces; read and written later, before the barrier says so.
   void BeginCopy(const CopyInFlight& copy);
 
+  // Until something has happened to a counter in the device's memory.
+  void PollCounter();
+  void NoteCounterAdd() { counted_ = true; }
+  // This thread saw a counter: copies that it begins need a fence first.
+  void NoteCounterSeen() { unfenced_[current_] = true; }
+  void FenceAsync() { unfenced_[current_] = false; }
+  // Lets so many threads of the block meet at one of its named barriers.
+  void MeetNamed(int barrier, int threads);
+
   BarrierTable& barriers() { return barriers_; }
   Warpgroup& warpgroup() { return warpgroups_[current_ / 128]; }
 
@@ -105,7 +130,7 @@ class Block {
   std::vector<std::unique_ptr<Fiber>> threads_;
   int alive_ = 0;
   int current_ = 0;
-  std::vector<int> ready_, polling_, waiting_for_previous_;
+  std::vector<int> ready_, polling_, polling_counters_, waiting_for_previous_;
   bool previous_ended_ = false;
   bool waited_for_previous_ = false;
 
@@ -113,8 +138,15 @@ class Block {
   std::vector<Warp> warps_;
   std::vector<Warpgroup> warpgroups_;
   std::vector<Rendezvous> warpgroup_rendezvous_;
+  struct Named {
+    Rendezvous rendezvous;
+    int threads = 0;  // that meet
+  };
+  std::array<Named, 16> named_;
   BarrierTable barriers_;
   std::vector<CopyInFlight> copies_;
+  std::vector<bool> unfenced_;  // [threads]
+  bool counted_ = false;
   std::vector<uint64_t> haste_;  // of each warp
   int candidates_ = 1;           // of which the hastiest goes on
   uint64_t steps_per_copy_ = 0;  // 0: a copy lands when nobody can go on

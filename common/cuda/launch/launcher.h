@@ -18,6 +18,9 @@ struct LaunchShape {
   unsigned grid_x = 1, grid_y = 1;
   int threads = 0;
   size_t shared_bytes = 0;
+  // All blocks are on the device at once, or none begins. They may wait for
+  // each other, and begin when the kernel before has ended.
+  bool is_resident = false;
 };
 
 // Hands what is to run to an emulated device.
@@ -51,16 +54,21 @@ class CudaLauncher {
     static const cudaError_t allowed = cudaFuncSetAttribute(
         kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 << 10);
     Note(allowed);
-    cudaLaunchAttribute dependent = {};
-    dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    dependent.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attribute = {};
+    if (shape.is_resident) {
+      attribute.id = cudaLaunchAttributeCooperative;
+      attribute.val.cooperative = 1;
+    } else {
+      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(shape.grid_x, shape.grid_y);
     config.blockDim = dim3(shape.threads);
     config.dynamicSmemBytes = shape.shared_bytes;
     config.stream = stream_;
-    config.attrs = &dependent;
-    config.numAttrs = dependent_ ? 1 : 0;
+    config.attrs = &attribute;
+    config.numAttrs = shape.is_resident || dependent_ ? 1 : 0;
     Note(cudaLaunchKernelEx(&config, kKernel, args));
   }
 
