@@ -266,6 +266,14 @@ void DrafterPolicy::Learn(absl::Span<const DrafterReturn> returns,
   }
 }
 
+bool DrafterPolicy::AskedCheapOnly(
+    absl::Span<const DrafterReturn> returns) const {
+  for (size_t i = 0; i < returns.size(); ++i) {
+    if (returns[i].was_asked() && !IsCheap(static_cast<int>(i))) return false;
+  }
+  return true;
+}
+
 void DrafterPolicy::LearnGain(int drafter, const DrafterReturn& r) {
   DrafterValue& value = values_[drafter];
   // It may have been catching up if it did not answer in the last round.

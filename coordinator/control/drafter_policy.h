@@ -64,6 +64,9 @@ class DrafterPolicy {
   void Learn(absl::Span<const DrafterReturn> returns, double num_tokens,
              double other_seconds);
 
+  // Returns true if none of the drafters that were asked is dear.
+  bool AskedCheapOnly(absl::Span<const DrafterReturn> returns) const;
+
   const std::vector<DrafterValue>& values() const { return values_; }
 
  private:

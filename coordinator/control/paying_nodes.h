@@ -8,13 +8,17 @@
 
 namespace espalier::coordinator {
 
-// Cost of a row of the verifier's pass, in tokens.
+// Cost of the rows of a tree in the verifier's pass, in tokens.
 struct RowCost {
   absl::Span<const PassCost> costs;  // empty: unknown
   int64_t other_rows = 0;  // of the same pass: other sessions' and the root
   // Tokens that all sessions of the pass would emit in a second.
   double tokens_per_second = 0;
+  double overhead_seconds = 0;  // that any nodes cost beyond their rows
 };
+
+// Returns what so many nodes cost.
+double CostOfNodes(int64_t nodes, const RowCost& cost);
 
 // The number n of nodes of a tree that pay: the sum of the probabilities of the
 // first n nodes exceeds the cost of their rows by most; the smallest n if

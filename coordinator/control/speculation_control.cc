@@ -46,13 +46,6 @@ PayingNodes NodesThatPay(const TokenTree& tree, const RowCost& cost) {
   return NodesThatPay(absl::MakeConstSpan(tree.log_probs).subspan(1), cost);
 }
 
-// Cost of the nodes' rows, in tokens.
-double CostOf(int64_t nodes, const RowCost& cost) {
-  const absl::Duration more = PassTime(cost.costs, cost.other_rows + nodes) -
-                              PassTime(cost.costs, cost.other_rows);
-  return cost.tokens_per_second * absl::ToDoubleSeconds(more);
-}
-
 // Whether the round gives information about the drafter's value.
 bool SaysSomething(const DrafterReturn& r) {
   return r.attention == DraftCall::Attention::kAwaited || r.late != nullptr;
@@ -153,14 +146,15 @@ int64_t SpeculationControl::other_rows() const {
 // Returns the cost of a row beyond those of the usual tree, in tokens.
 double SpeculationControl::CostOfNextRow() const {
   const RowCost cost = row_cost();
-  const int64_t usual = std::llround(nodes_.mean());
-  return CostOf(usual + 1, cost) - CostOf(usual, cost);
+  const int64_t usual = std::max<int64_t>(1, std::llround(nodes_.mean()));
+  return CostOfNodes(usual + 1, cost) - CostOfNodes(usual, cost);
 }
 
 RowCost SpeculationControl::row_cost() const {
   return {.costs = costs_,
           .other_rows = other_rows(),
-          .tokens_per_second = tokens_per_second() * (1 + others())};
+          .tokens_per_second = tokens_per_second() * (1 + others()),
+          .overhead_seconds = record_.overhead.seconds()};
 }
 
 double SpeculationControl::Gain(const TokenTree& tree) const {
@@ -174,11 +168,11 @@ double SpeculationControl::GainIn(absl::Span<const TokenId> emitted,
   tree.Cut(nodes + 1);
   if (!emitted.empty()) emitted.remove_suffix(1);
   return static_cast<double>(AcceptedLength(tree, emitted)) -
-         CostOf(nodes, cost);
+         CostOfNodes(nodes, cost);
 }
 
 double SpeculationControl::GainOfANode(bool accepted) const {
-  return (accepted ? 1 : 0) - CostOf(/*nodes=*/1, row_cost());
+  return (accepted ? 1 : 0) - CostOfNodes(/*nodes=*/1, row_cost());
 }
 
 void SpeculationControl::Cut(TokenTree& tree) {
@@ -212,7 +206,7 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
     plain_.Fade(absl::ToDoubleSeconds(rest));
     kind_.plain.Fade(absl::ToDoubleSeconds(rest));
     if (plain > 0) {
-      other = absl::ToDoubleSeconds(rest) - (plain - PassSeconds());
+      other = LearnRest(round, absl::ToDoubleSeconds(rest), plain);
       won = ledger_.Enter(tokens, seconds, plain);
     }
   } else {
@@ -221,6 +215,18 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
   }
   LearnDrafters(round.returns, tokens, other);
   return absl::Seconds(won);
+}
+
+// Returns what the round took beyond one of plain decoding, its drafts and its
+// nodes.
+double SpeculationControl::LearnRest(const Round& round, double rest,
+                                     double plain) {
+  const double other = rest - (plain - PassSeconds());
+  const bool has_nodes = round.num_nodes > 0;
+  if (policy_.AskedCheapOnly(round.returns)) {
+    record_.overhead.Observe(has_nodes, other, plain);
+  }
+  return has_nodes ? other - record_.overhead.seconds() : other;
 }
 
 void SpeculationControl::LearnDrafters(absl::Span<const DrafterReturn> returns,

@@ -88,6 +88,7 @@ class SpeculationControl {
 
  private:
   void ObserveNodes(int64_t nodes);
+  double LearnRest(const Round& round, double rest, double plain);
   void LearnDrafters(absl::Span<const DrafterReturn> returns, double tokens,
                      double other_seconds);
   // Price of time: the tokens that the session emits in it, or would emit by

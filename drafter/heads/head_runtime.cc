@@ -20,8 +20,10 @@ std::string ReadDevice(OptionReader& reader) {
   return device;
 }
 
-ComputeDType ReadComputeType(bool is_cpu, OptionReader& reader) {
-  const std::string type = reader.Text("compute_type", is_cpu ? "int8" : "fp8");
+ComputeDType ReadComputeType(bool is_cpu, ComputeDType cpu_type,
+                             OptionReader& reader) {
+  const std::string type = reader.Text(
+      "compute_type", is_cpu ? std::string(NameOf(cpu_type)) : "fp8");
   const absl::Span<const ComputeDType> known =
       is_cpu ? kNativeComputeDTypes : absl::MakeConstSpan(kGpuComputeDTypes);
   for (ComputeDType dtype : known) {
@@ -63,13 +65,13 @@ CudaKvStore::Room HeadRuntime::DeviceRoom(const ModelConfig& layers,
               prefix_cache_bytes / CudaKvStore::TokenBytes(layers)};
 }
 
-HeadRuntime ReadHeadRuntime(OptionReader& reader) {
+HeadRuntime ReadHeadRuntime(OptionReader& reader, ComputeDType cpu_type) {
   HeadRuntime runtime;
   runtime.device = ReadDevice(reader);
   const int64_t threads = reader.Integer("threads", {2, 1, 256});
   runtime.prefix_cache_bytes =
       reader.Integer("prefix_cache_mib", {64, 0, 1 << 20}) << 20;
-  runtime.dtype = ReadComputeType(runtime.is_cpu(), reader);
+  runtime.dtype = ReadComputeType(runtime.is_cpu(), cpu_type, reader);
   const int64_t seed = reader.Integer(
       "random_weights", {-1, 0, std::numeric_limits<int64_t>::max()});
   if (seed >= 0) runtime.random_weights = seed;

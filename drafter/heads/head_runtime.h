@@ -45,18 +45,19 @@ struct HeadRuntime {
                                int64_t total_tokens = 1 << 17) const;
 };
 
-// Options of every head: device (cpu (default), cuda, cuda:<number> or
-// emulated: where the network runs), threads (default 2:
-// one core reaches half of the memory bandwidth; more would take cores from the
-// machine's other drafters), compute_type (float32, bfloat16, int8 (default) or
-// int4, on a GPU fp8 (default), also of the output rows, or bfloat16: rounding
-// in a head costs a little acceptance and cannot change the text), cpu_kernels
-// (of networks on the CPU), prefix_cache_mib (K/V kept for texts that begin
-// like earlier ones, default 64; 0: none is shared), and random_weights (for
-// measurements: weights of this seed for the network and for what it takes of
-// its target, whose folders need config.json only). After a mistake, which the
-// reader keeps, the kernels are null.
-HeadRuntime ReadHeadRuntime(OptionReader& reader);
+// Reads the options of every network: device (cpu (default), cuda,
+// cuda:<number> or emulated: where it runs), threads (default 2: one core
+// reaches half of the memory bandwidth; more would take cores from the
+// machine's other drafters), compute_type (float32, bfloat16, int8 or int4,
+// default cpu_type; on a GPU fp8 (default), also of the output rows, or
+// bfloat16: rounding in a drafter costs a little acceptance and cannot change
+// the text), cpu_kernels (of networks on the CPU), prefix_cache_mib (K/V kept
+// for texts that begin like earlier ones, default 64; 0: none is shared), and
+// random_weights (for measurements: weights of this seed for the network and
+// for what it takes of its target, whose folders need config.json only). After
+// a mistake, which the reader keeps, the kernels are null.
+HeadRuntime ReadHeadRuntime(OptionReader& reader,
+                            ComputeDType cpu_type = ComputeDType::kInt4);
 
 }  // namespace espalier::drafter
 

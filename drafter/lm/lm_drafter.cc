@@ -158,7 +158,8 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
   const int64_t layers = reader.Integer("layers", {0, 1, 1 << 10});
   const int64_t kv_tokens = reader.Integer("kv_tokens", {32768, 1, 1 << 24});
   const TreeGrower::Options grower = ReadGrowerOptions(reader);
-  HeadRuntime runtime = ReadHeadRuntime(reader);
+  // A whole language model may lose more by 4 bits than a head does.
+  HeadRuntime runtime = ReadHeadRuntime(reader, ComputeDType::kInt8);
   if (own_folder.empty() && layers == 0) {
     reader.Fail("layers", "is required to draft with the target's own layers");
   }

@@ -91,8 +91,7 @@ absl::StatusOr<NativeLinear> NativeWeightLoader::Rows(
   const nn::WeightSource source = {.format = values.format(),
                                    .data = gathered.data(),
                                    .outputs = std::ssize(rows)};
-  return NativeLinear{
-      .matrix = Pack({source}, {.inputs = shape.columns, .vocabulary = true})};
+  return NativeLinear{.matrix = Pack({source}, {.inputs = shape.columns})};
 }
 
 absl::Status NativeWeightLoader::CheckAllRead() const {

@@ -166,14 +166,6 @@ double Simulation::Ask(const std::vector<DraftCall>& calls, Round& round) {
   return awaited.empty() ? 0 : std::min(all, patience);
 }
 
-double Simulation::CostOf(const SpeculationControl& control,
-                          int64_t nodes) const {
-  const RowCost cost = control.row_cost();
-  const absl::Duration more = PassTime(cost.costs, cost.other_rows + nodes) -
-                              PassTime(cost.costs, cost.other_rows);
-  return cost.tokens_per_second * absl::ToDoubleSeconds(more);
-}
-
 // See RoundCredit.
 double Simulation::GainOf(const SpeculationControl& control,
                           const MergedTree& merged, bool real) const {
@@ -182,7 +174,7 @@ double Simulation::GainOf(const SpeculationControl& control,
       absl::MakeConstSpan(tree.log_probs).subspan(1), control.row_cost());
   if (!real) return paying.gain;
   return static_cast<double>(Accepted(merged, paying.nodes)) -
-         CostOf(control, paying.nodes);
+         CostOfNodes(paying.nodes, control.row_cost());
 }
 
 void Simulation::Credit(const SpeculationControl& control, Round& round) {

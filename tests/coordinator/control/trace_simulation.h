@@ -91,7 +91,6 @@ class Simulation {
   double Ask(const std::vector<DraftCall>& calls, Round& round);
   void Draft(SpeculationControl& control, DrafterSet explored, Round& round);
   void Credit(const SpeculationControl& control, Round& round);
-  double CostOf(const SpeculationControl& control, int64_t nodes) const;
   double GainOf(const SpeculationControl& control, const MergedTree& tree,
                 bool real) const;
 
