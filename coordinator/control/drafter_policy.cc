@@ -13,7 +13,7 @@ using Attention = DraftCall::Attention;
 constexpr double kUse = 0.5;           // standard errors below the mean
 constexpr double kTry = 1;             // and above it
 constexpr double kCheap = 0.1;         // tokens
-constexpr double kIdleCost = 0.01;     // tokens a round
+constexpr double kIdleCost = 0.005;    // tokens a round
 constexpr double kWorthATrial = 0.02;  // tokens a round
 constexpr double kMinNothing = 0.3;    // for a trial beside cheap drafters
 constexpr int kTrialAnswers = 4;
@@ -243,9 +243,9 @@ std::vector<DraftCall> DrafterPolicy::FurtherCalls(double nothing) {
 }
 
 void DrafterPolicy::Learn(absl::Span<const DrafterReturn> returns,
-                          double num_tokens, double other_seconds) {
+                          const Spent& spent) {
   ++round_;
-  budget_.Earn(num_tokens);
+  budget_.Earn(spent.tokens);
   // What a drafter gains beside another one depends on which it is.
   const int first = Best(1).drafter;
   if (first >= 0 && std::exchange(first_, first) != first) {
@@ -259,10 +259,10 @@ void DrafterPolicy::Learn(absl::Span<const DrafterReturn> returns,
       LearnAbsence(i, returns[i]);
     }
   }
-  LearnSeconds(returns);
-  LearnOtherSeconds(returns, other_seconds);
+  LearnSeconds(returns, spent.handling);
+  LearnOtherSeconds(returns, spent.other);
   if (trial_ && !returns.empty()) {
-    LearnTrial(returns[trial_->drafter], other_seconds);
+    LearnTrial(returns[trial_->drafter], spent.other);
   }
 }
 
@@ -292,14 +292,20 @@ void DrafterPolicy::LearnGain(int drafter, const DrafterReturn& r) {
 
 // Drafters that share cores wait for each other, so each costs the part of
 // their wait that it computed. What a call takes
-// longer after a pause is learned apart, as the price of catching up.
-void DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns) {
+// longer after a pause is learned apart, as the price of catching up. Cheap
+// drafters share the time that their trees take the coordinator; those of the
+// others are part of what their rounds take beyond the rest.
+void DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns,
+                                 double handling_seconds) {
   struct CpuGroup {
     absl::Duration waited;
     absl::Duration compute;
   };
   std::map<uint64_t, CpuGroup> cpu_groups;
-  for (const DrafterReturn& r : returns) {
+  int cheap = 0;
+  for (size_t i = 0; i < returns.size(); ++i) {
+    const DrafterReturn& r = returns[i];
+    cheap += r.was_asked() && IsCheap(static_cast<int>(i)) ? 1 : 0;
     if (!r.waited || r.attention != Attention::kAwaited) continue;
     CpuGroup& cpu_group = cpu_groups[r.cpu_group];
     cpu_group.waited = std::max(cpu_group.waited, *r.waited);
@@ -322,10 +328,11 @@ void DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns) {
     const CpuGroup& cpu_group = cpu_groups[r.cpu_group];
     const bool alone =
         r.cpu_group == 0 || cpu_group.compute <= absl::ZeroDuration();
-    const double seconds = absl::ToDoubleSeconds(
+    double seconds = absl::ToDoubleSeconds(
         alone ? *r.waited
               : cpu_group.waited *
                     absl::FDivDuration(r.compute, cpu_group.compute));
+    if (IsCheap(i)) seconds += handling_seconds / std::max(1, cheap);
     if (!kept_up) {
       values_[i].catch_up_seconds.Observe(
           std::max(0.0, seconds - values_[i].seconds.mean()));

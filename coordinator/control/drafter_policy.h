@@ -58,11 +58,15 @@ class DrafterPolicy {
   // Returns what is asked then. nothing: the probability that what is at hand
   // predicts no token.
   std::vector<DraftCall> FurtherCalls(double nothing);
-  // Ends the round. returns: by drafter; empty if it rested. other_seconds:
-  // what it took beyond a round of plain decoding, the wait for drafts and the
-  // nodes' rows.
-  void Learn(absl::Span<const DrafterReturn> returns, double num_tokens,
-             double other_seconds);
+  struct Spent {
+    double tokens = 0;    // emitted
+    double handling = 0;  // seconds for merging trees and learning from them
+    // Seconds that the round took beyond a round of plain decoding, the wait
+    // for drafts and the nodes.
+    double other = 0;
+  };
+  // Ends the round. returns: by drafter; empty if it rested.
+  void Learn(absl::Span<const DrafterReturn> returns, const Spent& spent);
 
   // Returns true if none of the drafters that were asked is dear.
   bool AskedCheapOnly(absl::Span<const DrafterReturn> returns) const;
@@ -99,7 +103,8 @@ class DrafterPolicy {
   DraftCall Call(int drafter) const;
   float LeastReach(int drafter) const;
   void LearnGain(int drafter, const DrafterReturn& r);
-  void LearnSeconds(absl::Span<const DrafterReturn> returns);
+  void LearnSeconds(absl::Span<const DrafterReturn> returns,
+                    double handling_seconds);
   void LearnOtherSeconds(absl::Span<const DrafterReturn> returns,
                          double other_seconds);
   void LearnTrial(const DrafterReturn& r, double other_seconds);

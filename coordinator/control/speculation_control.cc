@@ -213,7 +213,7 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
     plain_.Observe(seconds - OthersSeconds(), LonePassSeconds());
     kind_.plain = plain_;
   }
-  LearnDrafters(round.returns, tokens, other);
+  LearnDrafters(round, tokens, other);
   return absl::Seconds(won);
 }
 
@@ -229,9 +229,12 @@ double SpeculationControl::LearnRest(const Round& round, double rest,
   return has_nodes ? other - record_.overhead.seconds() : other;
 }
 
-void SpeculationControl::LearnDrafters(absl::Span<const DrafterReturn> returns,
-                                       double tokens, double other_seconds) {
-  policy_.Learn(returns, tokens, other_seconds);
+void SpeculationControl::LearnDrafters(const Round& round, double tokens,
+                                       double other_seconds) {
+  const absl::Span<const DrafterReturn> returns = round.returns;
+  policy_.Learn(returns, {.tokens = tokens,
+                          .handling = absl::ToDoubleSeconds(round.handling),
+                          .other = other_seconds});
   for (size_t i = 0; i < peers_.size(); ++i) {
     DrafterValue& known = kind_.values[peers_[i]];
     if (!returns.empty() && SaysSomething(returns[i])) {

@@ -75,6 +75,7 @@ class SpeculationControl {
     int64_t num_tokens = 0;  // emitted
     absl::Duration duration = {};
     absl::Duration draft_wait = {};  // of it
+    absl::Duration handling = {};    // of it: merging trees, learning from them
     int64_t num_nodes = 0;           // of the verified tree, root excluded
   };
   // Ends the round. Returns the time that speculation won in it, compared with
@@ -89,8 +90,7 @@ class SpeculationControl {
  private:
   void ObserveNodes(int64_t nodes);
   double LearnRest(const Round& round, double rest, double plain);
-  void LearnDrafters(absl::Span<const DrafterReturn> returns, double tokens,
-                     double other_seconds);
+  void LearnDrafters(const Round& round, double tokens, double other_seconds);
   // Price of time: the tokens that the session emits in it, or would emit by
   // plain decoding if that is more.
   double tokens_per_second() const;

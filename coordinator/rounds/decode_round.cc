@@ -90,6 +90,7 @@ void DecodeRound::Learn(const Session& session) {
   verified_ = false;
   const auto emitted = session.tokens().subspan(committed_length_);
   if (rests_) return LearnFrom(emitted, /*returns=*/{});
+  const absl::Time begin = scope_.Now();
   std::vector<DrafterReturn> returns = fanout_.Returns(session);
   for (DrafterReturn& r : returns) {
     r.shares_verifier_cores =
@@ -99,6 +100,7 @@ void DecodeRound::Learn(const Session& session) {
   if (control_) AssignCredit(emitted, returns, seen);
   trees_.clear();
   if (!seen.empty()) calibration_.Learn(TokenTrie(root_, seen), emitted);
+  handling_ += scope_.Now() - begin;
   LearnFrom(emitted, returns);
 }
 
@@ -110,6 +112,7 @@ void DecodeRound::LearnFrom(absl::Span<const TokenId> emitted,
                        .num_tokens = static_cast<int64_t>(emitted.size()),
                        .duration = scope_.Now() - started_ - held_up_,
                        .draft_wait = draft_wait_,
+                       .handling = handling_,
                        .num_nodes = tree_.num_nodes() - 1});
   uint64_t asked = 0;
   for (size_t i = 0; i < returns.size(); ++i) {
@@ -188,6 +191,7 @@ void DecodeRound::OnDrafts(const Session& session, absl::Time asked,
   result_.degraded = drafts.degraded;
   result_.draft_wait = draft_wait_ = drafted - asked;
   result_.merge = scope_.Now() - drafted;
+  handling_ = result_.merge;
   Verify(session);
 }
 
