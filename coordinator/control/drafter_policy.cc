@@ -13,7 +13,7 @@ using Attention = DraftCall::Attention;
 constexpr double kUse = 0.5;           // standard errors below the mean
 constexpr double kTry = 1;             // and above it
 constexpr double kCheap = 0.1;         // tokens
-constexpr double kIdleCost = 0.005;    // tokens a round
+constexpr double kIdleCost = 0.01;     // tokens a round
 constexpr double kWorthATrial = 0.02;  // tokens a round
 constexpr double kMinNothing = 0.3;    // for a trial beside cheap drafters
 constexpr int kTrialAnswers = 4;
@@ -82,11 +82,13 @@ bool DrafterPolicy::IsCheap(int drafter) const {
 }
 
 // A cheap drafter that does not pay is asked so seldom that this costs next to
-// nothing: what it gains changes within a text.
+// nothing: what it gains changes within a text. It can gain less where sessions
+// share passes.
 bool DrafterPolicy::IsDue(int drafter) const {
   if (!IsThere(drafter) || !IsCheap(drafter)) return false;
+  const double idle_cost = kIdleCost / std::sqrt(1 + price_.others);
   return Worth(drafter, 1, -kUse) > 0 ||
-         kIdleCost * static_cast<double>(pauses_[drafter] + 1) >=
+         idle_cost * static_cast<double>(pauses_[drafter] + 1) >=
              Cost(drafter, 0);
 }
 
@@ -264,14 +266,6 @@ void DrafterPolicy::Learn(absl::Span<const DrafterReturn> returns,
   if (trial_ && !returns.empty()) {
     LearnTrial(returns[trial_->drafter], spent.other);
   }
-}
-
-bool DrafterPolicy::AskedCheapOnly(
-    absl::Span<const DrafterReturn> returns) const {
-  for (size_t i = 0; i < returns.size(); ++i) {
-    if (returns[i].was_asked() && !IsCheap(static_cast<int>(i))) return false;
-  }
-  return true;
 }
 
 void DrafterPolicy::LearnGain(int drafter, const DrafterReturn& r) {

@@ -68,9 +68,6 @@ class DrafterPolicy {
   // Ends the round. returns: by drafter; empty if it rested.
   void Learn(absl::Span<const DrafterReturn> returns, const Spent& spent);
 
-  // Returns true if none of the drafters that were asked is dear.
-  bool AskedCheapOnly(absl::Span<const DrafterReturn> returns) const;
-
   const std::vector<DrafterValue>& values() const { return values_; }
 
  private:

@@ -7,11 +7,9 @@
 namespace espalier::coordinator {
 
 double CostOfNodes(int64_t nodes, const RowCost& cost) {
-  if (nodes == 0) return 0;
   const absl::Duration more = PassTime(cost.costs, cost.other_rows + nodes) -
                               PassTime(cost.costs, cost.other_rows);
-  return cost.tokens_per_second *
-         (absl::ToDoubleSeconds(more) + cost.overhead_seconds);
+  return cost.tokens_per_second * absl::ToDoubleSeconds(more);
 }
 
 PayingNodes NodesThatPay(absl::Span<const float> log_chances,

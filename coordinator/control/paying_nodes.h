@@ -14,7 +14,6 @@ struct RowCost {
   int64_t other_rows = 0;  // of the same pass: other sessions' and the root
   // Tokens that all sessions of the pass would emit in a second.
   double tokens_per_second = 0;
-  double overhead_seconds = 0;  // that any nodes cost beyond their rows
 };
 
 // Returns what so many nodes cost.

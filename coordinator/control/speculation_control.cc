@@ -146,15 +146,14 @@ int64_t SpeculationControl::other_rows() const {
 // Returns the cost of a row beyond those of the usual tree, in tokens.
 double SpeculationControl::CostOfNextRow() const {
   const RowCost cost = row_cost();
-  const int64_t usual = std::max<int64_t>(1, std::llround(nodes_.mean()));
+  const int64_t usual = std::llround(nodes_.mean());
   return CostOfNodes(usual + 1, cost) - CostOfNodes(usual, cost);
 }
 
 RowCost SpeculationControl::row_cost() const {
   return {.costs = costs_,
           .other_rows = other_rows(),
-          .tokens_per_second = tokens_per_second() * (1 + others()),
-          .overhead_seconds = record_.overhead.seconds()};
+          .tokens_per_second = tokens_per_second() * (1 + others())};
 }
 
 double SpeculationControl::Gain(const TokenTree& tree) const {
@@ -206,7 +205,7 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
     plain_.Fade(absl::ToDoubleSeconds(rest));
     kind_.plain.Fade(absl::ToDoubleSeconds(rest));
     if (plain > 0) {
-      other = LearnRest(round, absl::ToDoubleSeconds(rest), plain);
+      other = absl::ToDoubleSeconds(rest) - (plain - PassSeconds());
       won = ledger_.Enter(tokens, seconds, plain);
     }
   } else {
@@ -215,18 +214,6 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
   }
   LearnDrafters(round, tokens, other);
   return absl::Seconds(won);
-}
-
-// Returns what the round took beyond one of plain decoding, its drafts and its
-// nodes.
-double SpeculationControl::LearnRest(const Round& round, double rest,
-                                     double plain) {
-  const double other = rest - (plain - PassSeconds());
-  const bool has_nodes = round.num_nodes > 0;
-  if (policy_.AskedCheapOnly(round.returns)) {
-    record_.overhead.Observe(has_nodes, other, plain);
-  }
-  return has_nodes ? other - record_.overhead.seconds() : other;
 }
 
 void SpeculationControl::LearnDrafters(const Round& round, double tokens,

@@ -89,7 +89,6 @@ class SpeculationControl {
 
  private:
   void ObserveNodes(int64_t nodes);
-  double LearnRest(const Round& round, double rest, double plain);
   void LearnDrafters(const Round& round, double tokens, double other_seconds);
   // Price of time: the tokens that the session emits in it, or would emit by
   // plain decoding if that is more.

@@ -8,7 +8,6 @@
 #include "coordinator/control/estimate.h"
 #include "coordinator/control/plain_pace.h"
 #include "coordinator/control/running_mean.h"
-#include "coordinator/control/tree_overhead.h"
 #include "coordinator/control/trial_budget.h"
 #include "coordinator/merge/calibration.h"
 
@@ -91,7 +90,6 @@ class SpeculationRecord {
   int64_t num_running = 0;  // running sessions
   TrialBudget trials;
   RunningMean nodes{kMemory};  // of a round's tree
-  TreeOverhead overhead;
 
  private:
   std::array<Kind, 2> kinds_;

@@ -47,6 +47,7 @@ class DrafterPolicyTest : public testing::Test {
   std::vector<Habit> habits_;
   double others_ = 0;
   double other_seconds_ = 0;  // of a round with drafts
+  double handling_ = 0;       // seconds
   TrialBudget budget_;
   std::optional<DrafterPolicy> policy_;
 
@@ -64,7 +65,9 @@ class DrafterPolicyTest : public testing::Test {
       if (calls[i].attention == Attention::kNone) calls[i] = further[i];
     }
     policy_->Learn(Answers(calls),
-                   {.tokens = 1 + others_, .other = other_seconds_});
+                   {.tokens = 1 + others_,
+                    .handling = handling_,
+                    .other = other_seconds_});
   }
 
   std::vector<DrafterReturn> Answers(const std::vector<DraftCall>& calls) {
@@ -179,11 +182,31 @@ TEST_F(DrafterPolicyTest, ACheapOneThatDoesNotPayIsAskedNowAndThen) {
   Make({{.gain = 0, .takes = absl::Microseconds(300)}});
   Run(300);
   const int asked = Asked(300)[0];
-  EXPECT_GE(asked, 45);
-  EXPECT_LE(asked, 55);
+  EXPECT_GE(asked, 90);
+  EXPECT_LE(asked, 110);
   habits_[0].gain = 5;  // the text begins to copy
   Run(20);
   EXPECT_EQ(Asked(20)[0], 20);
+}
+
+// 0.02 tokens a call for each of four sessions.
+TEST_F(DrafterPolicyTest, ACheapOneThatDoesNotPayIsAskedLessBesideOthers) {
+  others_ = 3;
+  Make({{.gain = 0, .takes = absl::Microseconds(200)}});
+  Run(300);
+  const int asked = Asked(320)[0];
+  EXPECT_GE(asked, 15);
+  EXPECT_LE(asked, 25);
+}
+
+// It gains 0.05 tokens for 0.02. Merging and learning take 0.05 more.
+TEST_F(DrafterPolicyTest, ACheapOnePaysForWhatItsTreesTake) {
+  Make({{.gain = 0.05, .takes = absl::Microseconds(200)}});
+  Run(100);
+  EXPECT_EQ(Asked(100)[0], 100);
+  handling_ = 0.0005;
+  Run(300);
+  EXPECT_LE(Asked(100)[0], 30);
 }
 
 TEST_F(DrafterPolicyTest, TimeOnTheVerifiersCoresCostsAllSessions) {
