@@ -189,6 +189,16 @@ TEST_F(DrafterPolicyTest, ACheapOneThatDoesNotPayIsAskedNowAndThen) {
   EXPECT_EQ(Asked(20)[0], 20);
 }
 
+// Each trial costs 0.4 tokens by its draft and 2 by the rest of its round.
+TEST_F(DrafterPolicyTest, ATrialPaysForWhatItsRoundTakes) {
+  Make({{.gain = 0, .takes = absl::Milliseconds(4)}});
+  const int cheap = Asked(2000)[0];
+  budget_ = TrialBudget();
+  other_seconds_ = 0.02;
+  Make({{.gain = 0, .takes = absl::Milliseconds(4)}});
+  EXPECT_LE(Asked(2000)[0], cheap / 2);
+}
+
 // 0.02 tokens a call for each of four sessions.
 TEST_F(DrafterPolicyTest, ACheapOneThatDoesNotPayIsAskedLessBesideOthers) {
   others_ = 3;
