@@ -62,9 +62,8 @@ TEST_F(CudaWeightsTest, KeysAndValuesOfAllLayersAreTheLayers) {
   const std::vector<unsigned char> all = bytes_of(kv->product);
   auto at = all.begin();
   for (int64_t i = 0; i < config_.num_layers; ++i) {
-    const auto layer =
-        LoadCudaLayer(config_, i, "model.layers." + std::to_string(i) + ".",
-                      loader);
+    const auto layer = LoadCudaLayer(
+        config_, i, "model.layers." + std::to_string(i) + ".", loader);
     ASSERT_TRUE(layer.ok()) << layer.status();
     const std::vector<unsigned char> qkv = bytes_of(layer->qkv);
     const int64_t queries =
