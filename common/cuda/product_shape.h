@@ -8,7 +8,7 @@ namespace espalier::cuda {
 
 inline constexpr int kMultiprocessors = 132;  // of an H100 and an H200
 
-// What `tests/device/run.sh tune` decides (its README): see ProductArgs.
+// `tests/device/run.sh tune` decides about these on a GPU: see ProductArgs.
 inline constexpr int kProductBlocks = kMultiprocessors;
 inline constexpr bool kWeightsLeaveCache = false;
 inline constexpr int kWidestMultiply = 256;  // rows of an instruction; or 64

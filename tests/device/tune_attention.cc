@@ -90,7 +90,7 @@ const char* NameOf(Numbers numbers) {
 
 // Sixteen pages, a text of 1,024 tokens, as chunks of four and of eight.
 std::vector<Finding> TuneChunks(Tuner& tuner) {
-  constexpr double kMost = 0.9;
+  constexpr double kMaxRatio = 0.9;
   const int rows = tuner.tiny() ? 5 : 65, kv_heads = tuner.tiny() ? 1 : 8;
   const int pages = tuner.tiny() ? 8 : 16;
   const PrefixMemory memory(tuner, rows, kv_heads, /*group=*/4,
@@ -100,11 +100,12 @@ std::vector<Finding> TuneChunks(Tuner& tuner) {
   const std::vector<double> us =
       tuner.Compare({[&](int) { tuner.Launch(memory.Of(of_eight)); },
                      [&](int) { tuner.Launch(memory.Of(of_four)); }});
-  const bool is_taken = us[0] <= kMost * us[1];
+  const bool is_taken = us[0] <= kMaxRatio * us[1];
   return {{.form = "chunks of eight pages at the beginning of a text",
            .figure = absl::StrFormat("%d pages, %d rows: %.1f of %.1f us",
                                      pages, rows, us[0], us[1]),
-           .threshold = absl::StrFormat("at most %.2f of chunks of four", kMost),
+           .threshold =
+               absl::StrFormat("at most %.2f of chunks of four", kMaxRatio),
            .is_taken = is_taken,
            .line = is_taken ? "common/cuda/layout.h: kShortChunkPages = 8, and "
                               "kKernelBits is raised"

@@ -26,14 +26,15 @@ void LaunchLayer(Tuner& tuner, const ProductMemory& memory, int rows, int call,
 
 // One instruction as wide as the block, beside some of 64 rows each.
 std::vector<Finding> TuneWidths(Tuner& tuner) {
-  constexpr double kMost = 1.0;
+  constexpr double kMaxRatio = 1.0;
   const ProductMemory memory(tuner, 256);
   const std::vector<int> all_rows =
       tuner.tiny() ? std::vector{65} : std::vector{65, 128, 129, 256};
-  Finding finding = {.form = "products by one instruction for all rows",
-                     .threshold = absl::StrFormat(
-                         "the same bits, at most %.2f of those of 64", kMost),
-                     .is_taken = true};
+  Finding finding = {
+      .form = "products by one instruction for all rows",
+      .threshold = absl::StrFormat("the same bits, at most %.2f of those of 64",
+                                   kMaxRatio),
+      .is_taken = true};
   for (int rows : all_rows) {
     const ProductMemory::Shape& shape = memory.layer[2];
     const auto wide = [&](int call) {
@@ -51,7 +52,7 @@ std::vector<Finding> TuneWidths(Tuner& tuner) {
     const std::vector<double> us = tuner.Compare({wide, narrow});
     absl::StrAppendFormat(&finding.figure, "%d rows: %.1f of %.1f us%s; ", rows,
                           us[0], us[1], same ? "" : ", OTHER BITS");
-    finding.is_taken &= same && us[0] <= kMost * us[1];
+    finding.is_taken &= same && us[0] <= kMaxRatio * us[1];
   }
   finding.line = absl::StrCat(
       kFile, "kWidestMultiply = ", finding.is_taken ? "256" : "64");
@@ -61,31 +62,31 @@ std::vector<Finding> TuneWidths(Tuner& tuner) {
 
 // Weights that leave the L2 cache first, as parts of sums should stay there.
 std::vector<Finding> TuneCache(Tuner& tuner) {
-  constexpr double kMost = 0.99;
+  constexpr double kMaxRatio = 0.99;
   const int rows = 65;
   const ProductMemory memory(tuner, rows);
   const std::vector<double> us = tuner.Compare(
       {[&](int call) { LaunchLayer(tuner, memory, rows, call, true); },
        [&](int call) { LaunchLayer(tuner, memory, rows, call, false); }});
-  const bool is_taken = us[0] <= kMost * us[1];
+  const bool is_taken = us[0] <= kMaxRatio * us[1];
   return {{.form = "weights that leave the L2 cache first",
            .figure = absl::StrFormat("a layer's products, %d rows: %.1f of "
                                      "%.1f us",
                                      rows, us[0], us[1]),
-           .threshold = absl::StrFormat("at most %.2f", kMost),
+           .threshold = absl::StrFormat("at most %.2f", kMaxRatio),
            .is_taken = is_taken,
-           .line = absl::StrCat(kFile, "kWeightsLeaveCache = ",
-                                is_taken ? "true" : "false"),
+           .line = absl::StrCat(
+               kFile, "kWeightsLeaveCache = ", is_taken ? "true" : "false"),
            .is_in_source = kWeightsLeaveCache == is_taken}};
 }
 
 // As many blocks as multiprocessors, which stay, beside one for each part.
 std::vector<Finding> TuneBlocks(Tuner& tuner) {
-  constexpr double kMost = 1.0;
+  constexpr double kMaxRatio = 1.0;
   const int stay = tuner.tiny() ? 2 : kMultiprocessors;
   const ProductMemory memory(tuner, 80);
   Finding finding = {.form = "blocks that stay and take parts in turn",
-                     .threshold = absl::StrFormat("at most %.2f", kMost),
+                     .threshold = absl::StrFormat("at most %.2f", kMaxRatio),
                      .is_taken = true};
   for (int rows : {1, 65}) {
     const auto with = [&](int blocks) {
@@ -95,13 +96,16 @@ std::vector<Finding> TuneBlocks(Tuner& tuner) {
         tuner.Launch(KernelArgs(args));
       };
     };
-    const std::vector<double> us = tuner.Compare({with(stay), with(kAllBlocks)});
-    absl::StrAppendFormat(&finding.figure, "the head, %d rows: %.1f of %.1f us; ",
-                          rows, us[0], us[1]);
-    finding.is_taken &= us[0] <= kMost * us[1];
+    const std::vector<double> us =
+        tuner.Compare({with(stay), with(kAllBlocks)});
+    absl::StrAppendFormat(&finding.figure,
+                          "the head, %d rows: %.1f of %.1f us; ", rows, us[0],
+                          us[1]);
+    finding.is_taken &= us[0] <= kMaxRatio * us[1];
   }
-  finding.line = absl::StrCat(kFile, "kProductBlocks = ",
-                              finding.is_taken ? "kMultiprocessors" : "1 << 30");
+  finding.line = absl::StrCat(
+      kFile,
+      "kProductBlocks = ", finding.is_taken ? "kMultiprocessors" : "1 << 30");
   finding.is_in_source =
       (kProductBlocks == kMultiprocessors) == finding.is_taken;
   return {finding};
@@ -109,7 +113,7 @@ std::vector<Finding> TuneBlocks(Tuner& tuner) {
 
 // Norms of 512 threads, which leave a product room, beside 1024.
 std::vector<Finding> TuneNorms(Tuner& tuner) {
-  constexpr double kMost = 1.0;
+  constexpr double kMaxRatio = 1.0;
   const int rows = 65;
   const ProductMemory memory(tuner, rows);
   const int hidden = memory.hidden;
@@ -142,17 +146,18 @@ std::vector<Finding> TuneNorms(Tuner& tuner) {
     };
   };
   const std::vector<double> us = tuner.Compare({with(false), with(true)});
-  const bool is_taken = us[0] <= kMost * us[1];
-  return {{.form = "norms of 512 threads",
-           .figure = absl::StrFormat("o, norm, gate, down, norm, %d rows: %.1f "
-                                     "of %.1f us",
-                                     rows, us[0], us[1]),
-           .threshold = absl::StrFormat("at most %.2f of those of 1024", kMost),
-           .is_taken = is_taken,
-           .line = absl::StrCat(
-               "common/cuda/kernel_args.h: kMaxNormThreads = ",
-               is_taken ? "512" : "1024, and kKernelBits is raised"),
-           .is_in_source = (kMaxNormThreads == 512) == is_taken}};
+  const bool is_taken = us[0] <= kMaxRatio * us[1];
+  return {
+      {.form = "norms of 512 threads",
+       .figure = absl::StrFormat("o, norm, gate, down, norm, %d rows: %.1f "
+                                 "of %.1f us",
+                                 rows, us[0], us[1]),
+       .threshold = absl::StrFormat("at most %.2f of those of 1024", kMaxRatio),
+       .is_taken = is_taken,
+       .line =
+           absl::StrCat("common/cuda/kernel_args.h: kMaxNormThreads = ",
+                        is_taken ? "512" : "1024, and kKernelBits is raised"),
+       .is_in_source = (kMaxNormThreads == 512) == is_taken}};
 }
 
 }  // namespace espalier::cuda

@@ -34,16 +34,16 @@ class EmulatedQueue final : public VariantQueue {
  public:
   void Launch(const Variant& variant) override {
     LaunchVariant(
-        EmulatedLauncher([this](const LaunchShape& shape,
-                                std::function<void()> kernel) {
-          grids_.emplace_back(
-              emulation::BlockShape{.kernel = shape.kernel,
-                                    .grid = {shape.grid_x, shape.grid_y},
-                                    .threads = shape.threads,
-                                    .shared_bytes = shape.shared_bytes,
-                                    .seed = grids_.size()},
-              std::move(kernel), stacks_);
-        }),
+        EmulatedLauncher(
+            [this](const LaunchShape& shape, std::function<void()> kernel) {
+              grids_.emplace_back(
+                  emulation::BlockShape{.kernel = shape.kernel,
+                                        .grid = {shape.grid_x, shape.grid_y},
+                                        .threads = shape.threads,
+                                        .shared_bytes = shape.shared_bytes,
+                                        .seed = grids_.size()},
+                  std::move(kernel), stacks_);
+            }),
         variant);
   }
   void Wait() override {
@@ -55,7 +55,7 @@ class EmulatedQueue final : public VariantQueue {
   std::deque<emulation::Grid> grids_;
 };
 
-constexpr int kMostRows = 256;
+constexpr int kMaxRows = 256;
 
 }  // namespace
 
@@ -131,13 +131,13 @@ ProductMemory::ProductMemory(Tuner& tuner, int most_rows) {
              {"down", 4096, 12288}};
     head = {"head", 151936, 4096};
   }
-  ESPALIER_CHECK(most_rows <= kMostRows);
+  ESPALIER_CHECK(most_rows <= kMaxRows);
   int64_t widest = 0, outputs = 0;
   for (const Shape& shape : layer) {
     widest = std::max<int64_t>({widest, shape.inputs, shape.outputs / 2});
     outputs = std::max<int64_t>(
-        outputs, int64_t{ProductSplits(shape.outputs, shape.inputs)} *
-                     shape.outputs);
+        outputs,
+        int64_t{ProductSplits(shape.outputs, shape.inputs)} * shape.outputs);
   }
   outputs = std::max<int64_t>(outputs, head.outputs);
   weights = tuner.NewRandom(tuner.tiny() ? 1 << 18 : int64_t{3} << 30);

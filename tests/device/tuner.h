@@ -27,7 +27,7 @@ class VariantQueue {
 };
 std::unique_ptr<VariantQueue> OpenVariantQueue(bool emulated);
 
-// What an experiment has found of one form of a kernel.
+// Says what an experiment has found of one form of a kernel.
 struct Finding {
   std::string form = "";       // that is compared with another one
   std::string figure = "";     // what was measured

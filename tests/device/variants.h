@@ -29,10 +29,9 @@ struct PrefixArgs {
 // Products of a warpgroup beside those of warps, 64 x 64 sums over 64 inputs in
 // each block of threads, on numbers of a kind.
 enum class Numbers : int { kLikeWeights, kFarApart, kDenormal, kCancelling };
-inline constexpr Numbers kAllNumbers[] = {Numbers::kLikeWeights,
-                                          Numbers::kFarApart,
-                                          Numbers::kDenormal,
-                                          Numbers::kCancelling};
+inline constexpr Numbers kAllNumbers[] = {
+    Numbers::kLikeWeights, Numbers::kFarApart, Numbers::kDenormal,
+    Numbers::kCancelling};
 struct CompareSumsArgs {
   Numbers numbers = Numbers::kLikeWeights;
   uint32_t seed = 0;

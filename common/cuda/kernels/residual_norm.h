@@ -32,16 +32,17 @@ DEVICE void WriteNormed(const ResidualNormArgs& args, int64_t row, int out_row,
 
 // A thread's quads of what is added to a row: parts, normed by themselves.
 // `sums`: as of NormFactor.
-template <int kQuads, int kMost>
+template <int kQuads, int kMaxThreads>
 DEVICE void LoadAdded(const ResidualNormArgs& args, int64_t row, float* sums,
                       Quad (&added)[kQuads]) {
   float sum = 0;
-  ForQuads<kQuads, kMost>(args.hidden, [&](int k, int i) {
+  ForQuads<kQuads, kMaxThreads>(args.hidden, [&](int k, int i) {
     AddParts(args.parts, row, i, added[k]);
     sum = SumOfSquares(added[k], sum);
   });
-  const float scale = NormFactor<kMost>(sum, sums, args.hidden, args.epsilon);
-  ForQuads<kQuads, kMost>(args.hidden, [&](int k, int i) {
+  const float scale =
+      NormFactor<kMaxThreads>(sum, sums, args.hidden, args.epsilon);
+  ForQuads<kQuads, kMaxThreads>(args.hidden, [&](int k, int i) {
     const Quad weight = LoadVector<4>(args.added_weight + i);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -50,7 +51,7 @@ DEVICE void LoadAdded(const ResidualNormArgs& args, int64_t row, float* sums,
   });
 }
 
-template <int kQuads, bool kNormsAdded, int kMost = kMaxNormThreads>
+template <int kQuads, bool kNormsAdded, int kMaxThreads = kMaxNormThreads>
 DEVICE void RunResidualNorm(const ResidualNormArgs& args,
                             unsigned char* shared) {
   DependentsMayLaunch();
@@ -60,18 +61,18 @@ DEVICE void RunResidualNorm(const ResidualNormArgs& args,
   };
   // Early, unless the registers are for the row.
   constexpr bool kEarly = kQuads <= 2;
-  if constexpr (kEarly) ForQuads<kQuads, kMost>(args.hidden, load_weight);
+  if constexpr (kEarly) ForQuads<kQuads, kMaxThreads>(args.hidden, load_weight);
   WaitForPrevious();
   const int64_t row = blockIdx.x;
   const int out_row = args.out_rows == nullptr ? row : args.out_rows[row];
   float* const x = args.x + row * args.hidden;
   float* const sums = reinterpret_cast<float*>(shared);
   if constexpr (kNormsAdded) {
-    LoadAdded<kQuads, kMost>(
-        args, row, sums + NormThreads(args.hidden, kMost) / 32, values);
+    LoadAdded<kQuads, kMaxThreads>(
+        args, row, sums + NormThreads(args.hidden, kMaxThreads) / 32, values);
   }
   float sum = 0;
-  ForQuads<kQuads, kMost>(args.hidden, [&](int k, int i) {
+  ForQuads<kQuads, kMaxThreads>(args.hidden, [&](int k, int i) {
     const Quad added = values[k];
     values[k] = LoadVector<4>(x + i);
     if constexpr (kNormsAdded) {
@@ -82,8 +83,9 @@ DEVICE void RunResidualNorm(const ResidualNormArgs& args,
     }
     sum = SumOfSquares(values[k], sum);
   });
-  const float scale = NormFactor<kMost>(sum, sums, args.hidden, args.epsilon);
-  ForQuads<kQuads, kMost>(args.hidden, [&](int k, int i) {
+  const float scale =
+      NormFactor<kMaxThreads>(sum, sums, args.hidden, args.epsilon);
+  ForQuads<kQuads, kMaxThreads>(args.hidden, [&](int k, int i) {
     if constexpr (!kEarly) load_weight(k, i);
     StoreVector(x + i, values[k]);
     Quad normed;

@@ -26,13 +26,13 @@ constexpr int NormQuads(int columns) {
   return quads;
 }
 
-// act(k, i): quad k of this thread, whose first number is i. kMost: threads of
-// a block, as those of NormThreads.
-template <int kQuads, int kMost = kMaxNormThreads, typename Act>
+// act(k, i): quad k of this thread, whose first number is i. kMaxThreads:
+// threads of a block, as those of NormThreads.
+template <int kQuads, int kMaxThreads = kMaxNormThreads, typename Act>
 DEVICE void ForQuads(int columns, Act act) {
 #pragma unroll
   for (int k = 0; k < kQuads; ++k) {
-    const int i = 4 * (threadIdx.x + k * NormThreads(columns, kMost));
+    const int i = 4 * (threadIdx.x + k * NormThreads(columns, kMaxThreads));
     if (i < columns) act(k, i);
   }
 }
@@ -57,14 +57,14 @@ DEVICE float WarpSum(float sum) {
 
 // Returns the factor of the row's norm, for all threads. `sum`: of the squares
 // that this thread has seen. `sums`: of each warp, in shared memory.
-template <int kMost = kMaxNormThreads>
+template <int kMaxThreads = kMaxNormThreads>
 DEVICE float NormFactor(float sum, float* sums, int columns, float epsilon) {
   const int lane = threadIdx.x % 32;
   sum = WarpSum(sum);
   if (lane == 0) sums[threadIdx.x / 32] = sum;
   __syncthreads();
   const float total =
-      WarpSum(lane < NormThreads(columns, kMost) / 32 ? sums[lane] : 0);
+      WarpSum(lane < NormThreads(columns, kMaxThreads) / 32 ? sums[lane] : 0);
   return InverseSqrt(total / static_cast<float>(columns) + epsilon);
 }
 

@@ -48,7 +48,7 @@ TEST_F(CudaWeightsTest, AHeadThatIsNotTheTableIsApartFromIt) {
   }
 }
 
-// Of each layer, the keys' and values' part of what its attention reads.
+// The product has the keys' and values' weights of each layer, in turn.
 TEST_F(CudaWeightsTest, KeysAndValuesOfAllLayersAreTheLayers) {
   CudaWeightLoader loader(*files_, device_, pool_, CudaWeightType::kBf16);
   const auto kv = LoadCudaKv(config_, "model.layers.", loader);
