@@ -4,9 +4,9 @@
 
 #include "absl/status/status.h"
 #include "common/base/cpu_group.h"
+#include "common/base/idle_spin.h"
 #include "common/base/serial_executor.h"
 #include "common/base/status_macros.h"
-#include "common/model/cuda/open_device.h"
 #include "common/model/files/model_identity.h"
 
 namespace espalier::drafter {

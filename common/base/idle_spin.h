@@ -1,6 +1,8 @@
 #ifndef ESPALIER_COMMON_BASE_IDLE_SPIN_H_
 #define ESPALIER_COMMON_BASE_IDLE_SPIN_H_
 
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace espalier {
@@ -35,6 +37,14 @@ class IdleSpin {
   absl::Time idle_since_ = absl::InfinitePast();
   bool work_is_close_ = false;
 };
+
+// Returns how the thread of an engine waits for work whose passes run on a
+// device: beside a GPU ("cuda", "cuda:1") it spins first, because a round is a
+// few milliseconds there, and the cores are free.
+inline IdleSpin::Limits SpinBeside(absl::string_view device) {
+  if (!absl::StartsWith(device, "cuda")) return {};
+  return {.length = absl::Microseconds(200)};
+}
 
 }  // namespace espalier
 

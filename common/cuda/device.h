@@ -231,6 +231,24 @@ DEVICE void BulkCopy(void* to, const void* from, uint32_t bytes,
 #endif
 }
 
+// Does the same as BulkCopy, of what nobody reads again soon: the L2 cache
+// gives it up before all else.
+DEVICE void BulkCopyOnce(void* to, const void* from, uint32_t bytes,
+                         uint64_t* barrier) {
+#if defined(__CUDACC__)
+  asm volatile(
+      "{\n.reg .b64 policy;\n"
+      "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1], %2, [%3], policy;\n}" ::"r"(
+          SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(barrier))
+      : "memory");
+#else
+  BulkCopy(to, from, bytes, barrier);
+#endif
+}
+
 // --- dependent launches: a kernel may begin before the one before it has ended
 
 // The next kernel may begin where there is room.

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "common/cuda/layout.h"
+#include "common/cuda/product_shape.h"
 
 namespace espalier::cuda {
 
@@ -82,6 +83,11 @@ inline constexpr uint64_t kKernelBits = 2;
 
 // The most columns of a row that is normalized; they are a multiple of 64.
 inline constexpr int kMaxNormColumns = 32768;
+// The most threads that norm a row. Sixteen warps of two quads, four warps on
+// each partition of a multiprocessor, fit there beside a product of three
+// groups and 80 rows. `tests/device/run.sh tune` compares them with 1024
+// threads.
+inline constexpr int kMaxNormThreads = 512;
 // The most columns of a row whose addend is normed as well.
 inline constexpr int kMaxAddedColumns = 16384;
 
@@ -153,6 +159,11 @@ struct ProductArgs {
   unsigned char* gated = nullptr;
   Gate gate = Gate::kSilu;
   bool undivided = false;  // one range of inputs, as of gated ones
+  // How the device is used, which changes no bit: the most blocks of the grid,
+  // of which each computes parts of the product one after another, and whether
+  // the L2 cache gives up weights first.
+  int most_blocks = kProductBlocks;
+  bool weights_leave_cache = kWeightsLeaveCache;
   bool operator==(const ProductArgs&) const = default;
 };
 

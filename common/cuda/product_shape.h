@@ -6,15 +6,22 @@
 
 namespace espalier::cuda {
 
+inline constexpr int kMultiprocessors = 132;  // of an H100 and an H200
+
+// `tests/device/run.sh tune` decides about these on a GPU: see ProductArgs.
+inline constexpr int kProductBlocks = kMultiprocessors;
+inline constexpr bool kWeightsLeaveCache = false;
+inline constexpr int kWidestMultiply = 256;  // rows of an instruction; or 64
+
 // Strips of outputs that a block of threads takes, a warpgroup each.
 ESPALIER_HOST_DEVICE constexpr int ProductGroups(int outputs) {
   return outputs / kStripOutputs % 3 == 0 ? 3 : 2;
 }
 
-// Ranges of the inputs that are summed apart, so that all multiprocessors of an
-// H100 or H200 have some. The consumer adds them in their order.
+// Ranges of the inputs that are summed apart, so that all multiprocessors have
+// some. The consumer adds them in their order.
 ESPALIER_HOST_DEVICE constexpr int ProductSplits(int outputs, int inputs) {
-  constexpr int kMultiprocessors = 132, kMinTiles = 4;
+  constexpr int kMinTiles = 4;
   const int strips = outputs / kStripOutputs, groups = ProductGroups(outputs);
   const int blocks = (strips + groups - 1) / groups;
   const int wanted = kMultiprocessors / blocks;

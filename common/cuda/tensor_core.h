@@ -152,6 +152,16 @@ DEVICE void HoldSums(float (&sums)[kSize]) {
 #endif
 }
 
+// Keeps the compiler from computing what follows from a number before this: in
+// a loop, such as the places of all sums, which would take their registers.
+DEVICE void HoldNumber(int& number) {
+#if defined(__CUDACC__)
+  asm volatile("" : "+r"(number));
+#else
+  static_cast<void>(number);
+#endif
+}
+
 // Holds the registers that products read, before the fence.
 template <int kSteps>
 DEVICE void HoldFactors(uint32_t (&held)[kSteps][4]) {

@@ -4,6 +4,7 @@
 #
 #   tests/device/run.sh right [--emulated] [SECONDS]   is everything right there?
 #   tests/device/run.sh fast  [--emulated] [SECONDS]   how fast is a pass?
+#   tests/device/run.sh tune  [--emulated] [SECONDS]   which forms of kernels are for it?
 #   tests/device/run.sh round [--emulated] [SECONDS]   how fast is a round, end to end?
 #
 # Each ends with a table, and writes $OUT/SUITE.json ($OUT: default .device/out), within
@@ -16,7 +17,7 @@ suite=${1:-} device=cuda
 if [[ ${2:-} == --emulated ]]; then device=emulated; shift; fi
 seconds=${2:-570}
 [[ $seconds =~ ^[0-9]+$ ]] || suite=
-[[ $suite == right || $suite == fast || $suite == round ]] ||
+[[ $suite == right || $suite == fast || $suite == tune || $suite == round ]] ||
   { sed -n '2,/^set/{s/^# \{0,1\}//;/^set/d;p}' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
 export OUT=${OUT:-$PWD/.device/out}

@@ -32,6 +32,7 @@ KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_tes
                 "cuda_logits_test", "cuda_filters_test", "cuda_pass_test", "cuda_layout_test",
                 "cuda_take_rows_test", "cuda_perturb_test", "cuda_row_bits_test",
                 "cuda_graph_test"]
+EXPERIMENTS = {"widths", "cache", "blocks", "norms", "sums", "chunks"}  # of device_tune
 SANITIZED = ["cuda_row_kernels_test", "cuda_product_test", "cuda_attention_test",
              "cuda_cache_test", "cuda_logits_test", "cuda_prepare_test"]
 
@@ -243,6 +244,21 @@ def fast(suite: Suite) -> None:
     profile(suite)
 
 
+def tune(suite: Suite) -> None:
+    """Which forms of kernels this machine is for: a decision for each."""
+    path = suite.work / "tune.jsonl"
+    status, output = suite.run(["device_tune", "--device", suite.device, "--json", str(path)], 480)
+    print(output)
+    suite.log("device_tune", output)
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    missing = EXPERIMENTS - {line["experiment"] for line in lines}
+    for line in lines:
+        suite.add(f"{line.pop('experiment')}: {line.pop('decision')}",
+                  "OTHER BITS" not in line["figure"], **line)
+    suite.add("device_tune", status == 0 and not missing, findings=len(lines), status=status,
+              missing=sorted(missing))
+
+
 def trace(suite: Suite, shape: str | pathlib.Path, context: int, rows: int) -> None:
     """What each kernel adds to a pass."""
     library = suite.work / "lib/libkernel_trace.so"
@@ -326,7 +342,7 @@ for name, n, k in [("qkv", 6144, 4096), ("o", 4096, 4096), ("gate_up", 24576, 40
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("suite", choices=["right", "fast", "round"])
+    parser.add_argument("suite", choices=["right", "fast", "round", "tune"])
     parser.add_argument("--device", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--out", required=True)
@@ -336,7 +352,7 @@ def main() -> int:
     (suite.out / f"{suite.name}.log").unlink(missing_ok=True)
     try:
         describe(suite)
-        {"right": right, "fast": fast, "round": rounds.run}[args.suite](suite)
+        {"right": right, "fast": fast, "round": rounds.run, "tune": tune}[args.suite](suite)
     finally:
         status = suite.finish()
     return status

@@ -10,8 +10,9 @@ namespace espalier::cuda {
 namespace {
 
 // A block multiplies kGroups strips of weights by a block of kRows rows, over
-// one range of the inputs. Its last warp has one thread bring tiles, through a
-// ring of stages; a warpgroup multiplies each strip. kWeightBytes: of a tile.
+// one range of the inputs, and then others. Its last warp has one thread bring
+// tiles, through a ring of stages, which runs on from part to part; a warpgroup
+// multiplies each strip. kWeightBytes: of a tile.
 template <int kGroups, int kRows, int kWeightBytes>
 struct ProductRing {
   static constexpr int kWeightTile = kWeightBytes;
@@ -33,10 +34,21 @@ struct ProductRing {
       : stages(shared),
         full(reinterpret_cast<uint64_t*>(shared + kStages * kStageBytes)),
         empty(full + kStages) {}
-  DEVICE unsigned char* Strip(int tile, int group) const {
-    return stages + tile % kStages * kStageBytes + group * kWeightTile;
+  // at: of a tile, among all that the block multiplies.
+  DEVICE unsigned char* Strip(int at, int group) const {
+    return stages + at % kStages * kStageBytes + group * kWeightTile;
   }
-  DEVICE unsigned char* Rows(int tile) const { return Strip(tile, kGroups); }
+  DEVICE unsigned char* Rows(int at) const { return Strip(at, kGroups); }
+  DEVICE void AwaitFull(int at) const {
+    BarrierWait(&full[at % kStages], at / kStages & 1);
+  }
+  // Until the stage's tile before has been read.
+  DEVICE void AwaitEmpty(int at) const {
+    if (at < kStages) return;
+    BarrierWait(&empty[at % kStages], (at / kStages - 1) & 1);
+  }
+  // Gives the stage of a tile back. Called by a lane of each warp.
+  DEVICE void GiveBack(int at) const { BarrierArrive(&empty[at % kStages]); }
 };
 
 // Returns the ranges of inputs that are summed apart.
@@ -46,22 +58,34 @@ ESPALIER_HOST_DEVICE inline int SplitsOf(const ProductArgs& args) {
              : 1;
 }
 
-// The part of the product that a block of the grid computes.
+// Returns the parts of a product whose rows are one block.
+ESPALIER_HOST_DEVICE inline int ProductParts(const ProductArgs& args,
+                                             int groups) {
+  const int strips = args.outputs / kStripOutputs;
+  return (strips + groups - 1) / groups * SplitsOf(args);
+}
+
+// A part of the product, which a block computes before it takes another.
 struct ProductPart {
   int first_strip, strips, split, row_block;
   int first_tile, tiles;  // of the inputs
 
-  DEVICE ProductPart(const ProductArgs& args, int groups) {
+  DEVICE ProductPart(const ProductArgs& args, int groups, int part) {
     const int splits = SplitsOf(args);
     const int all_strips = args.outputs / kStripOutputs;
     const int all_tiles = args.inputs / kTileColumns;
-    first_strip = blockIdx.x / splits * groups;
+    first_strip = part / splits * groups;
     strips =
         all_strips - first_strip < groups ? all_strips - first_strip : groups;
-    split = blockIdx.x % splits;
+    split = part % splits;
     row_block = blockIdx.y;
     first_tile = all_tiles * split / splits;
     tiles = all_tiles * (split + 1) / splits - first_tile;
+  }
+  // Returns whether this thread's warpgroup has one.
+  DEVICE bool HasStrip() const {
+    const int group = threadIdx.x / 128;
+    return group < strips;
   }
   // Returns the first of this thread's two outputs, which are eight apart.
   DEVICE int FirstOutput() const {
@@ -71,10 +95,23 @@ struct ProductPart {
   }
 };
 
+// Calls act(part, before) for the parts of this block, in their order.
+// `before`: how many tiles it has multiplied before the part.
+template <int kGroups, typename Act>
+DEVICE void ForParts(const ProductArgs& args, Act act) {
+  const int parts = ProductParts(args, kGroups);
+  int before = 0;
+  for (int i = blockIdx.x; i < parts; i += gridDim.x) {
+    const ProductPart part(args, kGroups, i);
+    act(part, before);
+    before += part.tiles;
+  }
+}
+
 // Brings the tiles of a part, in their order. Called by one thread.
 template <typename Ring>
 DEVICE void BringTiles(const ProductArgs& args, const ProductPart& part,
-                       const Ring& ring) {
+                       int before, const Ring& ring) {
   const int64_t all_tiles = args.inputs / kTileColumns;
   const unsigned char* const weights =
       args.weights +
@@ -83,57 +120,91 @@ DEVICE void BringTiles(const ProductArgs& args, const ProductPart& part,
       args.activations +
       (part.row_block * all_tiles + part.first_tile) * Ring::kRowTileBytes;
   const auto bring_weights = [&](int tile) {
-    uint64_t* const full = &ring.full[tile % Ring::kStages];
+    const int at = before + tile;
+    uint64_t* const full = &ring.full[at % Ring::kStages];
     BarrierArriveExpect(full,
                         part.strips * Ring::kWeightTile + Ring::kRowTileBytes);
     for (int strip = 0; strip < part.strips; ++strip) {
-      BulkCopy(ring.Strip(tile, strip),
-               weights + (strip * all_tiles + tile) * Ring::kWeightTile,
-               Ring::kWeightTile, full);
+      unsigned char* const to = ring.Strip(at, strip);
+      const unsigned char* const from =
+          weights + (strip * all_tiles + tile) * Ring::kWeightTile;
+      if (args.weights_leave_cache) {
+        BulkCopyOnce(to, from, Ring::kWeightTile, full);
+      } else {
+        BulkCopy(to, from, Ring::kWeightTile, full);
+      }
     }
   };
-  // Weights wait for nobody: they fill the ring while the kernel before still
-  // works on the rows.
-  const int ahead = part.tiles < Ring::kStages ? part.tiles : Ring::kStages;
-  for (int tile = 0; tile < ahead; ++tile) bring_weights(tile);
-  WaitForPrevious();
+  // The first weights wait for nobody: they fill the ring while the kernel
+  // before still works on the rows.
+  int ahead = 0;
+  if (before == 0) {
+    ahead = part.tiles < Ring::kStages ? part.tiles : Ring::kStages;
+    for (int tile = 0; tile < ahead; ++tile) bring_weights(tile);
+    WaitForPrevious();
+  }
   for (int tile = 0; tile < part.tiles; ++tile) {
-    if (tile >= Ring::kStages) {
-      BarrierWait(&ring.empty[tile % Ring::kStages],
-                  (tile / Ring::kStages - 1) & 1);
+    const int at = before + tile;
+    if (tile >= ahead) {
+      ring.AwaitEmpty(at);
       bring_weights(tile);
     }
-    BulkCopy(ring.Rows(tile), rows + int64_t{tile} * Ring::kRowTileBytes,
-             Ring::kRowTileBytes, &ring.full[tile % Ring::kStages]);
+    BulkCopy(ring.Rows(at), rows + int64_t{tile} * Ring::kRowTileBytes,
+             Ring::kRowTileBytes, &ring.full[at % Ring::kStages]);
+  }
+}
+
+// Gives back the stages of a part that has no strip for this warpgroup.
+template <typename Ring>
+DEVICE void PassTiles(const ProductPart& part, int before, const Ring& ring) {
+  if (threadIdx.x % 32 == 0) {
+    for (int at = before; at < before + part.tiles; ++at) {
+      ring.AwaitFull(at);
+      ring.GiveBack(at);
+    }
+  }
+  __syncwarp();
+}
+
+// sums[64 x kRows] += weights[64 x 16] rows[kRows x 16]^T, by instructions of
+// at most kWidest rows, which change no bit.
+template <int kRows, int kWidest>
+DEVICE void MultiplyRows(float* sums, uint64_t weights, uint64_t rows) {
+  if constexpr (kRows <= kWidest) {
+    GroupMultiply<kRows>(sums, weights, rows);
+  } else {
+    GroupMultiply<kWidest>(sums, weights, rows);
+    MultiplyRows<kRows - kWidest, kWidest>(
+        sums + kWidest / 2, weights, rows + (kWidest * kTileRowBytes >> 4));
   }
 }
 
 // Multiplies a warpgroup's strip by the rows, over all tiles of the part.
-template <int kRows, typename Ring>
-DEVICE void MultiplyTiles(const ProductPart& part, const Ring& ring,
+template <int kRows, int kWidest, typename Ring>
+DEVICE void MultiplyTiles(const ProductPart& part, int before, const Ring& ring,
                           float (&sums)[kRows / 2]) {
   const int group = threadIdx.x / 128;
 #pragma unroll
   for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
   HoldSums(sums);
-  for (int tile = 0; tile < part.tiles; ++tile) {
-    const uint32_t strip = SharedAddress(ring.Strip(tile, group));
-    const uint32_t rows = SharedAddress(ring.Rows(tile));
-    BarrierWait(&ring.full[tile % Ring::kStages], tile / Ring::kStages & 1);
+  const int end = before + part.tiles;
+  for (int at = before; at < end; ++at) {
+    const uint32_t strip = SharedAddress(ring.Strip(at, group));
+    const uint32_t rows = SharedAddress(ring.Rows(at));
+    ring.AwaitFull(at);
     GroupFence();
 #pragma unroll
     for (int k = 0; k < kTileColumns / 16; ++k) {
-      GroupMultiply<kRows>(sums, TileDescriptor(strip + k * 32),
-                           TileDescriptor(rows + k * 32));
+      MultiplyRows<kRows, kWidest>(sums, TileDescriptor(strip + k * 32),
+                                   TileDescriptor(rows + k * 32));
     }
     GroupCommit();
     // The tile before has been read by now; this one goes on.
     GroupWait<1>();
-    if (tile > 0 && threadIdx.x % 32 == 0) {
-      BarrierArrive(&ring.empty[(tile - 1) % Ring::kStages]);
-    }
+    if (at > before && threadIdx.x % 32 == 0) ring.GiveBack(at - 1);
   }
   GroupWait<0>();
+  if (threadIdx.x % 32 == 0) ring.GiveBack(end - 1);
   HoldSums(sums);
 }
 
@@ -152,7 +223,8 @@ DEVICE bf16_t Gated(Gate gate, float x, float value) {
 template <int kRows>
 DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
                       const float (&sums)[kRows / 2]) {
-  const int lane = threadIdx.x % 32;
+  int lane = threadIdx.x % 32;
+  HoldNumber(lane);
   const int output = part.FirstOutput();
   const int64_t padded_rows = int64_t{gridDim.y} * kRows;
 #pragma unroll
@@ -180,39 +252,41 @@ DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
 }
 
 // Starts a product. Called by all threads. The last warp brings the tiles.
-// True: this thread is of a warpgroup that has a strip to multiply.
+// True: this thread is of a warpgroup, which multiplies.
 template <int kGroups, typename Ring>
-DEVICE bool StartProduct(const ProductArgs& args, const ProductPart& part,
-                         const Ring& ring) {
+DEVICE bool StartProduct(const ProductArgs& args, const Ring& ring) {
   if (threadIdx.x == 0) {
     for (int i = 0; i < ring.kStages; ++i) {
       BarrierInit(&ring.full[i], 1);
-      BarrierInit(&ring.empty[i], part.strips * 4);
+      BarrierInit(&ring.empty[i], kGroups * 4);
     }
     FenceBarrierInit();
   }
   __syncthreads();
   DependentsMayLaunch();
-  const int group = threadIdx.x / 128;
-  if (group == kGroups) {
-    if (threadIdx.x % 32 == 0) BringTiles(args, part, ring);
-    return false;
+  if (threadIdx.x / 128 < kGroups) return true;
+  if (threadIdx.x % 32 == 0) {
+    ForParts<kGroups>(args, [&](const ProductPart& part, int before) {
+      BringTiles(args, part, before, ring);
+    });
   }
-  return group < part.strips;
+  return false;
 }
 
-template <int kGroups, int kRows>
+template <int kGroups, int kRows, int kWidest = kWidestMultiply>
 DEVICE void RunProduct(const ProductArgs& args, unsigned char* shared) {
   const ProductRing<kGroups, kRows, kWeightTileBytes> ring(shared);
-  const ProductPart part(args, kGroups);
-  if (!StartProduct<kGroups>(args, part, ring)) return;
-  float sums[kRows / 2];
-  MultiplyTiles<kRows>(part, ring, sums);
-  WaitForPrevious();
-  WriteSums<kRows>(args, part, sums);
+  if (!StartProduct<kGroups>(args, ring)) return;
+  ForParts<kGroups>(args, [&](const ProductPart& part, int before) {
+    if (!part.HasStrip()) return PassTiles(part, before, ring);
+    float sums[kRows / 2];
+    MultiplyTiles<kRows, kWidest>(part, before, ring, sums);
+    WaitForPrevious();
+    WriteSums<kRows>(args, part, sums);
+  });
 }
 
-// Grid: strips / kGroups * splits, blocks of rows.
+// Grid: at most ProductParts, blocks of rows.
 template <int kGroups, int kRows>
 __global__ void __launch_bounds__(kGroups * 128 + 32, 1)
     Product(const __grid_constant__ ProductArgs args) {

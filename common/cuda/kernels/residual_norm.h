@@ -32,16 +32,17 @@ DEVICE void WriteNormed(const ResidualNormArgs& args, int64_t row, int out_row,
 
 // A thread's quads of what is added to a row: parts, normed by themselves.
 // `sums`: as of NormFactor.
-template <int kQuads>
+template <int kQuads, int kMaxThreads>
 DEVICE void LoadAdded(const ResidualNormArgs& args, int64_t row, float* sums,
                       Quad (&added)[kQuads]) {
   float sum = 0;
-  ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+  ForQuads<kQuads, kMaxThreads>(args.hidden, [&](int k, int i) {
     AddParts(args.parts, row, i, added[k]);
     sum = SumOfSquares(added[k], sum);
   });
-  const float scale = NormFactor(sum, sums, args.hidden, args.epsilon);
-  ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+  const float scale =
+      NormFactor<kMaxThreads>(sum, sums, args.hidden, args.epsilon);
+  ForQuads<kQuads, kMaxThreads>(args.hidden, [&](int k, int i) {
     const Quad weight = LoadVector<4>(args.added_weight + i);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -50,11 +51,9 @@ DEVICE void LoadAdded(const ResidualNormArgs& args, int64_t row, float* sums,
   });
 }
 
-// Grid: rows. Threads: NormThreads. Shared memory: two sums for each warp.
-template <int kQuads, bool kNormsAdded>
-__global__ void __launch_bounds__(kMaxNormThreads, 1)
-    ResidualNorm(const __grid_constant__ ResidualNormArgs args) {
-  SHARED_MEMORY(shared);
+template <int kQuads, bool kNormsAdded, int kMaxThreads = kMaxNormThreads>
+DEVICE void RunResidualNorm(const ResidualNormArgs& args,
+                            unsigned char* shared) {
   DependentsMayLaunch();
   Quad weight[kQuads] = {}, values[kQuads] = {};
   const auto load_weight = [&](int k, int i) {
@@ -62,17 +61,18 @@ __global__ void __launch_bounds__(kMaxNormThreads, 1)
   };
   // Early, unless the registers are for the row.
   constexpr bool kEarly = kQuads <= 2;
-  if constexpr (kEarly) ForQuads<kQuads>(args.hidden, load_weight);
+  if constexpr (kEarly) ForQuads<kQuads, kMaxThreads>(args.hidden, load_weight);
   WaitForPrevious();
   const int64_t row = blockIdx.x;
   const int out_row = args.out_rows == nullptr ? row : args.out_rows[row];
   float* const x = args.x + row * args.hidden;
   float* const sums = reinterpret_cast<float*>(shared);
   if constexpr (kNormsAdded) {
-    LoadAdded(args, row, sums + NormThreads(args.hidden) / 32, values);
+    LoadAdded<kQuads, kMaxThreads>(
+        args, row, sums + NormThreads(args.hidden, kMaxThreads) / 32, values);
   }
   float sum = 0;
-  ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+  ForQuads<kQuads, kMaxThreads>(args.hidden, [&](int k, int i) {
     const Quad added = values[k];
     values[k] = LoadVector<4>(x + i);
     if constexpr (kNormsAdded) {
@@ -83,8 +83,9 @@ __global__ void __launch_bounds__(kMaxNormThreads, 1)
     }
     sum = SumOfSquares(values[k], sum);
   });
-  const float scale = NormFactor(sum, sums, args.hidden, args.epsilon);
-  ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+  const float scale =
+      NormFactor<kMaxThreads>(sum, sums, args.hidden, args.epsilon);
+  ForQuads<kQuads, kMaxThreads>(args.hidden, [&](int k, int i) {
     if constexpr (!kEarly) load_weight(k, i);
     StoreVector(x + i, values[k]);
     Quad normed;
@@ -94,6 +95,14 @@ __global__ void __launch_bounds__(kMaxNormThreads, 1)
     }
     WriteNormed(args, row, out_row, i, values[k], normed);
   });
+}
+
+// Grid: rows. Threads: NormThreads. Shared memory: two sums for each warp.
+template <int kQuads, bool kNormsAdded>
+__global__ void __launch_bounds__(kMaxNormThreads, 1)
+    ResidualNorm(const __grid_constant__ ResidualNormArgs args) {
+  SHARED_MEMORY(shared);
+  RunResidualNorm<kQuads, kNormsAdded>(args, shared);
 }
 
 }  // namespace

@@ -12,15 +12,13 @@ namespace {
 // way at once, and the block needs no room beside the product's before it.
 using Quad = Vector<float, 4>;
 
-// Sixteen warps of two quads, four warps on each partition of a multiprocessor,
-// fit there beside a product of three groups and 80 rows.
-inline constexpr int kMaxNormThreads = 512;
 // A thread has 1, 2, 4, 8 or 16 quads.
-static_assert(kMaxNormColumns == 16 * 4 * kMaxNormThreads);
+static_assert(kMaxNormColumns <= 16 * 4 * kMaxNormThreads);
 
-ESPALIER_HOST_DEVICE constexpr int NormThreads(int columns) {
+ESPALIER_HOST_DEVICE constexpr int NormThreads(int columns,
+                                               int most = kMaxNormThreads) {
   const int warps = (columns + 127) / 128;
-  return warps < kMaxNormThreads / 32 ? warps * 32 : kMaxNormThreads;
+  return warps < most / 32 ? warps * 32 : most;
 }
 constexpr int NormQuads(int columns) {
   int quads = 1;
@@ -28,12 +26,13 @@ constexpr int NormQuads(int columns) {
   return quads;
 }
 
-// act(k, i): quad k of this thread, whose first number is i.
-template <int kQuads, typename Act>
+// act(k, i): quad k of this thread, whose first number is i. kMaxThreads:
+// threads of a block, as those of NormThreads.
+template <int kQuads, int kMaxThreads = kMaxNormThreads, typename Act>
 DEVICE void ForQuads(int columns, Act act) {
 #pragma unroll
   for (int k = 0; k < kQuads; ++k) {
-    const int i = 4 * (threadIdx.x + k * NormThreads(columns));
+    const int i = 4 * (threadIdx.x + k * NormThreads(columns, kMaxThreads));
     if (i < columns) act(k, i);
   }
 }
@@ -58,13 +57,14 @@ DEVICE float WarpSum(float sum) {
 
 // Returns the factor of the row's norm, for all threads. `sum`: of the squares
 // that this thread has seen. `sums`: of each warp, in shared memory.
+template <int kMaxThreads = kMaxNormThreads>
 DEVICE float NormFactor(float sum, float* sums, int columns, float epsilon) {
   const int lane = threadIdx.x % 32;
   sum = WarpSum(sum);
   if (lane == 0) sums[threadIdx.x / 32] = sum;
   __syncthreads();
   const float total =
-      WarpSum(lane < NormThreads(columns) / 32 ? sums[lane] : 0);
+      WarpSum(lane < NormThreads(columns, kMaxThreads) / 32 ? sums[lane] : 0);
   return InverseSqrt(total / static_cast<float>(columns) + epsilon);
 }
 

@@ -93,6 +93,7 @@ void CudaMixture::Multiply(const LayerShape& layer, const CudaExperts& experts,
         .block = places.block};
     args.product.outputs = linear.outputs / count;
     args.product.undivided = true;
+    args.product.weights_leave_cache = false;  // items may share an expert's
     return args;
   };
   cuda::ExpertProductArgs gate_up = of_experts(experts.gate_up, placed_.data());

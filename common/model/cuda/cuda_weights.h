@@ -68,7 +68,7 @@ struct CudaWeights {
   }
 };
 
-// What makes keys and values of all layers from the same rows.
+// Makes the keys and values of all layers from the same rows.
 struct CudaKvProduct {
   CudaLinear product;  // hidden -> [layers][keys, values] of kv_heads heads
   cuda::DeviceArray<float> key_norms;  // [layers, head_dim]; size 0: none

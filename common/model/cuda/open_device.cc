@@ -2,7 +2,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/base/status_prefix.h"
 #include "common/cuda/cuda_device.h"
@@ -22,12 +21,6 @@ absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> OpenComputeDevice(
                     device.kind == DeviceName::Kind::kEmulated
                         ? cuda::OpenEmulatedDevice()
                         : cuda::OpenCudaDevice(device.index));
-}
-
-IdleSpin::Limits SpinBeside(const std::string& device) {
-  const absl::StatusOr<DeviceName> parsed = ParseDevice(device);
-  if (!parsed.ok() || parsed->kind != DeviceName::Kind::kCuda) return {};
-  return {.length = absl::Microseconds(200)};
 }
 
 }  // namespace espalier

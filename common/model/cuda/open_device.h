@@ -5,7 +5,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/base/idle_spin.h"
 #include "common/cuda/compute_device.h"
 
 namespace espalier {
@@ -15,11 +14,6 @@ namespace espalier {
 // there is none, or the name is "cpu".
 absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> OpenComputeDevice(
     const std::string& name);
-
-// Returns how the thread of an engine waits for work whose passes run on that
-// device: beside a GPU it spins first, because a round is a few milliseconds
-// there, and the cores are free.
-IdleSpin::Limits SpinBeside(const std::string& device);
 
 }  // namespace espalier
 

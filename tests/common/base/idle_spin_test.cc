@@ -49,6 +49,17 @@ TEST_F(IdleSpinTest, TheTimeOfTheWorkItselfDoesNotCount) {
   EXPECT_EQ(SpinBefore(absl::ZeroDuration()), kLength);
 }
 
+TEST(IdleSpin, EnginesSpinForAMomentBesideAGpuOnly) {
+  for (const char* gpu : {"cuda", "cuda:3"}) {
+    const absl::Duration spin = SpinBeside(gpu).length;
+    EXPECT_GE(spin, absl::Microseconds(50)) << gpu;
+    EXPECT_LE(spin, absl::Microseconds(200)) << gpu;
+  }
+  for (const char* other : {"", "cpu", "emulated"}) {
+    EXPECT_EQ(SpinBeside(other).length, absl::ZeroDuration()) << other;
+  }
+}
+
 TEST(IdleSpin, NoneByDefault) {
   IdleSpin spin({});
   const absl::Time now = absl::UnixEpoch();

@@ -108,9 +108,13 @@ class OnDevice {
   const DeviceArray<unsigned char> rows_;
 };
 
-// [rows, outputs], parts added in their order.
-std::vector<float> Multiply(ComputeDevice& device, const Problem& p) {
+// Returns [rows, outputs], parts added in their order. change: of the
+// arguments.
+std::vector<float> Multiply(
+    ComputeDevice& device, const Problem& p,
+    const std::function<void(ProductArgs&)>& change = nullptr) {
   OnDevice there(device, p);
+  if (change != nullptr) change(there.args);
   const int splits = ProductSplits(p.outputs, p.inputs);
   const int64_t padded = PaddedRows(p.rows);
   const DeviceArray<float> parts =
@@ -193,6 +197,45 @@ TEST_P(ProductTest, BitsDoNotDependOnTheSchedule) {
     for (uint64_t seed = 2; seed < 8; ++seed) {
       EXPECT_TRUE(SameBits(Multiply(Device(seed), problem), expected)) << seed;
     }
+  }
+}
+
+// A block takes one part after another, and its ring runs on: to a last strip
+// that has no neighbour, over ranges of inputs, and through parts that are
+// shorter than the ring.
+TEST_P(ProductTest, FewBlocksGiveTheBitsOfMany) {
+  for (Weights type : kAllWeights) {
+    for (const auto [outputs, inputs, rows] : {std::array{832, 640, 3},
+                                               {320, 64, 17},
+                                               {320, 1600, 20},
+                                               {384, 1536, 65}}) {
+      const Problem p(type, outputs, inputs, rows, 8);
+      const auto with_blocks = [&](uint64_t seed, int blocks) {
+        return Multiply(Device(seed), p, [blocks](ProductArgs& args) {
+          args.most_blocks = blocks;
+        });
+      };
+      const std::vector<float> many = with_blocks(1, 1 << 20);
+      EXPECT_LT(Error(p, many), 3e-6);
+      for (int blocks : {1, 2, 3}) {
+        for (uint64_t seed : {2, 3}) {
+          EXPECT_TRUE(SameBits(with_blocks(seed, blocks), many))
+              << outputs << " x " << inputs << ", " << blocks << " blocks";
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ProductTest, WhatTheCacheKeepsChangesNoBit) {
+  for (Weights type : kAllWeights) {
+    const Problem p(type, 192, 640, 20, 9);
+    const auto with = [&](bool leave) {
+      return Multiply(Device(), p, [leave](ProductArgs& args) {
+        args.weights_leave_cache = leave;
+      });
+    };
+    EXPECT_TRUE(SameBits(with(true), with(false)));
   }
 }
 

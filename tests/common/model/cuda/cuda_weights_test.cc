@@ -48,7 +48,7 @@ TEST_F(CudaWeightsTest, AHeadThatIsNotTheTableIsApartFromIt) {
   }
 }
 
-// Of each layer, the keys' and values' part of what its attention reads.
+// The product has the keys' and values' weights of each layer, in turn.
 TEST_F(CudaWeightsTest, KeysAndValuesOfAllLayersAreTheLayers) {
   CudaWeightLoader loader(*files_, device_, pool_, CudaWeightType::kBf16);
   const auto kv = LoadCudaKv(config_, "model.layers.", loader);
@@ -62,9 +62,8 @@ TEST_F(CudaWeightsTest, KeysAndValuesOfAllLayersAreTheLayers) {
   const std::vector<unsigned char> all = bytes_of(kv->product);
   auto at = all.begin();
   for (int64_t i = 0; i < config_.num_layers; ++i) {
-    const auto layer =
-        LoadCudaLayer(config_, i, "model.layers." + std::to_string(i) + ".",
-                      loader);
+    const auto layer = LoadCudaLayer(
+        config_, i, "model.layers." + std::to_string(i) + ".", loader);
     ASSERT_TRUE(layer.ok()) << layer.status();
     const std::vector<unsigned char> qkv = bytes_of(layer->qkv);
     const int64_t queries =
