@@ -2,6 +2,7 @@
 #ifndef ESPALIER_COMMON_CUDA_PRODUCT_SHAPE_H_
 #define ESPALIER_COMMON_CUDA_PRODUCT_SHAPE_H_
 
+#include "common/cuda/kernel_args.h"
 #include "common/cuda/layout.h"
 
 namespace espalier::cuda {
@@ -21,6 +22,13 @@ ESPALIER_HOST_DEVICE constexpr int ProductSplits(int outputs, int inputs) {
   const int possible = inputs / kTileColumns / kMinTiles;
   const int splits = wanted < possible ? wanted : possible;
   return splits < 1 ? 1 : splits;
+}
+
+// Returns the ranges of inputs of a product as it is launched.
+ESPALIER_HOST_DEVICE inline int SplitsOf(const ProductArgs& args) {
+  return args.gated == nullptr && !args.undivided
+             ? ProductSplits(args.outputs, args.inputs)
+             : 1;
 }
 
 // Returns how many rows an item of a grouped product may have (ExpertItem).

@@ -39,27 +39,23 @@ struct ProductRing {
   DEVICE unsigned char* Rows(int tile) const { return Strip(tile, kGroups); }
 };
 
-// Returns the ranges of inputs that are summed apart.
-ESPALIER_HOST_DEVICE inline int SplitsOf(const ProductArgs& args) {
-  return args.gated == nullptr && !args.undivided
-             ? ProductSplits(args.outputs, args.inputs)
-             : 1;
-}
-
 // The part of the product that a block of the grid computes.
 struct ProductPart {
   int first_strip, strips, split, row_block;
   int first_tile, tiles;  // of the inputs
 
-  DEVICE ProductPart(const ProductArgs& args, int groups) {
+  DEVICE ProductPart(const ProductArgs& args, int groups)
+      : ProductPart(args, groups, blockIdx.x, blockIdx.y) {}
+  DEVICE ProductPart(const ProductArgs& args, int groups, int block,
+                     int block_of_rows) {
     const int splits = SplitsOf(args);
     const int all_strips = args.outputs / kStripOutputs;
     const int all_tiles = args.inputs / kTileColumns;
-    first_strip = blockIdx.x / splits * groups;
+    first_strip = block / splits * groups;
     strips =
         all_strips - first_strip < groups ? all_strips - first_strip : groups;
-    split = blockIdx.x % splits;
-    row_block = blockIdx.y;
+    split = block % splits;
+    row_block = block_of_rows;
     first_tile = all_tiles * split / splits;
     tiles = all_tiles * (split + 1) / splits - first_tile;
   }
