@@ -16,8 +16,9 @@ inline constexpr bool kRunsChains = false;
 
 // With fewer blocks, the products of a layer would take two rounds of them.
 inline constexpr int kMinChainBlocks = 128;
-// Sums of more rows do not fit the registers of 14 warps.
-inline constexpr int kMaxChainRows = 144;
+// Sums of more rows do not fit the registers of 14 warps; beside weights that
+// are widened from e4m3, fewer do.
+inline constexpr int kMaxChainRows = 144, kMaxE4m3ChainRows = 80;
 inline constexpr int kMaxChainColumns = 8192;  // of a row that is normalized
 
 // Hands each kernel of a chain to `act`, in their order.
@@ -33,7 +34,8 @@ void ForEachOfChain(const ChainArgs& args, Act act) {
 }
 
 inline bool FitsChain(const ProductArgs& product) {
-  return product.rows <= kMaxChainRows && product.scales == nullptr;
+  return product.rows <=
+         (product.scales == nullptr ? kMaxChainRows : kMaxE4m3ChainRows);
 }
 inline bool FitsChain(const ResidualNormArgs& norm) {
   return norm.hidden <= kMaxChainColumns && norm.added_weight == nullptr &&
@@ -41,7 +43,7 @@ inline bool FitsChain(const ResidualNormArgs& norm) {
 }
 
 // Returns whether the kernel does what the chain says, on a device that holds
-// so many blocks of it.
+// so many blocks of it. REQUIRES: weights of all products are of one type.
 inline bool ChainFits(const ChainArgs& args, int resident_blocks) {
   bool fits = resident_blocks >= kMinChainBlocks;
   ForEachOfChain(args, [&](const auto& step) { fits &= FitsChain(step); });

@@ -3,79 +3,32 @@
 
 #include "common/cuda/kernels/chain_norm.h"
 #include "common/cuda/kernels/chain_rings.h"
+#include "common/cuda/kernels/chain_strip.h"
 
 namespace espalier::cuda {
 namespace {
 
-// The place in the rings before a part.
-struct RingPlace {
-  uint32_t page = 0, slot = 0;
-};
-
-// Gives back the slots of a part in which the warpgroup has no strip. Called by
-// one thread of a warp: others could miss a phase.
-template <typename Rings>
-DEVICE void PassSlots(const ProductPart& part, const Rings& rings,
-                      const RingPlace& place) {
-  for (int tile = 0; tile < part.tiles; ++tile) {
-    rings.WaitForSlot(place.slot + tile);
-    rings.GiveSlotBack(place.slot + tile);
-  }
-}
-
-// Multiplies a warpgroup's strip by the rows, over all tiles of the part, as
-// MultiplyTiles does.
-template <int kRows, typename Rings>
-DEVICE void MultiplyPart(const ProductPart& part, const Rings& rings,
-                         const RingPlace& place, float (&sums)[kRows / 2]) {
-  const uint32_t group = threadIdx.x / 128;
-  const auto page_of = [&](int tile) {
-    return place.page + tile * part.strips + group;
-  };
-  const auto give_back = [&](int tile) {
-    if (threadIdx.x % 32 != 0) return;
-    rings.GivePageBack(page_of(tile));
-    rings.GiveSlotBack(place.slot + tile);
-  };
-#pragma unroll
-  for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
-  HoldSums(sums);
-  for (int tile = 0; tile < part.tiles; ++tile) {
-    const uint32_t strip = SharedAddress(rings.Page(page_of(tile)));
-    const uint32_t rows = SharedAddress(rings.Slot(place.slot + tile));
-    rings.WaitForPage(page_of(tile));
-    rings.WaitForSlot(place.slot + tile);
-    GroupFence();
-#pragma unroll
-    for (int k = 0; k < kTileColumns / 16; ++k) {
-      GroupMultiply<kRows>(sums, TileDescriptor(strip + k * 32),
-                           TileDescriptor(rows + k * 32));
-    }
-    GroupCommit();
-    // The tile before has been read by now; this one goes on.
-    GroupWait<1>();
-    if (tile > 0) give_back(tile - 1);
-  }
-  GroupWait<0>();
-  HoldSums(sums);
-  give_back(part.tiles - 1);
-}
-
-// Multiplies all parts of a product that are this block's.
-template <int kRows, typename Rings>
+// Multiplies all parts of a product that are this block's. A warp that has no
+// strip of a part gives back its slots.
+template <int kRows, bool kIsE4m3, typename Rings>
 DEVICE void RunPartsOfBlock(const ProductArgs& product, const Rings& rings,
                             RingPlace& place) {
   ForPartsOfBlock(product, [&](const ProductPart& part) {
-    const RingPlace at = place;
+    const TilesOfStrip<Rings> tiles(part, rings, place);
     place.page += part.tiles * part.strips;
     place.slot += part.tiles;
-    if (static_cast<int>(threadIdx.x) / 128 < part.strips) {
-      float sums[kRows / 2];
-      MultiplyPart<kRows>(part, rings, at, sums);
-      WriteSums<kRows>(product, part, sums);
-    } else if (threadIdx.x % 32 == 0) {
-      PassSlots(part, rings, at);
+    if (static_cast<int>(threadIdx.x) / 128 >= part.strips) {
+      tiles.PassSlots();
+      return;
     }
+    float sums[kRows / 2];
+    if constexpr (kIsE4m3) {
+      MultiplyE4m3Strip<kRows>(tiles, sums);
+      ScaleSums<kRows>(product, part, sums);
+    } else {
+      MultiplyStrip<kRows>(tiles, sums);
+    }
+    WriteSums<kRows>(product, part, sums);
   });
 }
 
@@ -118,7 +71,7 @@ DEVICE void LeaveChain(const ChainArgs& args) {
 //     of them is done;
 //   - gated rows are written once;
 //   - a row of the residual stream belongs to the same block in all norms.
-template <int kRows, typename Rings>
+template <int kRows, bool kIsE4m3, typename Rings>
 DEVICE void RunSteps(const ChainArgs& args, const Rings& rings) {
   RingPlace place;
   for (int step = 0; step < args.num_steps; ++step) {
@@ -126,19 +79,22 @@ DEVICE void RunSteps(const ChainArgs& args, const Rings& rings) {
     if (IsChainNorm(step)) {
       NormRowsOfBlock(args.norms[ChainNorm(step)], done - 1, rings.sums);
     } else {
-      RunPartsOfBlock<kRows>(args.products[ChainProduct(step)], rings, place);
+      RunPartsOfBlock<kRows, kIsE4m3>(args.products[ChainProduct(step)], rings,
+                                      place);
     }
     EndStep(done);
   }
   LeaveChain(args);
 }
 
-// Grid: args.blocks, all of them on the device at once.
-template <int kRows>
+// Grid: args.blocks, all of them on the device at once. kIsE4m3: the weights of
+// all products.
+template <int kRows, bool kIsE4m3>
 __global__ void __launch_bounds__(kChainThreads, 1)
     Chain(const __grid_constant__ ChainArgs args) {
   SHARED_MEMORY(shared);
-  const ChainRings<kRows> rings(shared);
+  const ChainRings<kRows, kIsE4m3 ? kE4m3TileBytes : kWeightTileBytes> rings(
+      shared);
   if (threadIdx.x == 0) rings.Init();
   __syncthreads();
   DependentsMayLaunch();
@@ -149,7 +105,7 @@ __global__ void __launch_bounds__(kChainThreads, 1)
   }
   if (threadIdx.x >= kChainWorkers) return;
   WaitForPrevious();
-  RunSteps<kRows>(args, rings);
+  RunSteps<kRows, kIsE4m3>(args, rings);
 }
 
 }  // namespace

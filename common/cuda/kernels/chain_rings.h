@@ -15,18 +15,21 @@ inline constexpr int kChainWorkers = kChainGroups * 128;  // threads
 inline constexpr int kChainThreads = kChainWorkers + 64;
 
 // The shared memory of a chain's block: a ring of pages, each a tile of
-// weights, and one of slots, each a tile of rows. Both run on over the ends of
-// products.
-template <int kRows>
+// weights of so many bytes, and one of slots, each a tile of rows. Both run on
+// over the ends of products.
+template <int kRows, int kWeightBytes>
 struct ChainRings {
+  static constexpr int kPageBytes = kWeightBytes;
   static constexpr int kSlotBytes = kRows * kTileRowBytes;
   static constexpr int kSlots = 5;
   static constexpr int kRestBytes = 1024;  // barriers and sums
   static constexpr int kRoomForPages =
-      ((227 << 10) - kRestBytes - kSlots * kSlotBytes) / kWeightTileBytes;
-  static constexpr int kPages = kRoomForPages < 24 ? kRoomForPages : 24;
+      ((227 << 10) - kRestBytes - kSlots * kSlotBytes) / kPageBytes;
+  static constexpr int kMaxPages = (192 << 10) / kPageBytes;
+  static constexpr int kPages =
+      kRoomForPages < kMaxPages ? kRoomForPages : kMaxPages;
   static constexpr int kSharedBytes =
-      kPages * kWeightTileBytes + kSlots * kSlotBytes + kRestBytes;
+      kPages * kPageBytes + kSlots * kSlotBytes + kRestBytes;
   static constexpr int kSums = 32;  // of a row's warps, for two rows
   static_assert(2 * (kPages + kSlots) * 8 + 4 * kSums <= kRestBytes);
 
@@ -37,7 +40,7 @@ struct ChainRings {
 
   DEVICE explicit ChainRings(unsigned char* shared)
       : pages(shared),
-        slots(pages + kPages * kWeightTileBytes),
+        slots(pages + kPages * kPageBytes),
         full_pages(reinterpret_cast<uint64_t*>(slots + kSlots * kSlotBytes)),
         full_slots(full_pages + kPages),
         empty_pages(full_slots + kSlots),
@@ -57,7 +60,7 @@ struct ChainRings {
     FenceBarrierInit();
   }
   DEVICE unsigned char* Page(uint32_t page) const {
-    return pages + page % kPages * kWeightTileBytes;
+    return pages + page % kPages * kPageBytes;
   }
   DEVICE unsigned char* Slot(uint32_t slot) const {
     return slots + slot % kSlots * kSlotBytes;
@@ -81,8 +84,8 @@ struct ChainRings {
       BarrierWait(&empty_pages[page % kPages], (page / kPages - 1) & 1);
     }
     uint64_t* const full = &full_pages[page % kPages];
-    BarrierArriveExpect(full, kWeightTileBytes);
-    BulkCopy(Page(page), from, kWeightTileBytes, full);
+    BarrierArriveExpect(full, kPageBytes);
+    BulkCopy(Page(page), from, kPageBytes, full);
   }
   DEVICE void FillSlot(uint32_t slot, const unsigned char* from) const {
     if (slot >= kSlots) {
@@ -120,7 +123,7 @@ DEVICE void BringWeights(const ChainArgs& args, const Rings& rings) {
            ++tile) {
         for (int strip = 0; strip < part.strips; ++strip, ++page) {
           const int64_t at = (part.first_strip + strip) * all_tiles + tile;
-          rings.FillPage(page, product.weights + at * kWeightTileBytes);
+          rings.FillPage(page, product.weights + at * Rings::kPageBytes);
         }
       }
     });

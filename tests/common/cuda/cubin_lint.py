@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 WAITS = ["ACQBULK", "PREEXIT"]  # of dependent launches
+WIDENS = ["HMUL2.BF16_V2", "LDS.128"]  # of e4m3
 COPIES = ["UBLKCP", "SYNCS.PHASECHK", "SYNCS.ARRIVE"]
 NORMS = WAITS + ["MUFU.RSQ", "LDG.E.128", "STG.E.128"]
 ATTENDS = WAITS + COPIES + ["HMMA.16816.F32.BF16", "LDSM.16.M88.4",
@@ -30,7 +31,7 @@ def multiplies(shape: str) -> list[str]:
 
 
 def widens(shape: str) -> list[str]:
-    return multiplies(shape) + ["HMUL2.BF16_V2", "LDS.128"]
+    return multiplies(shape) + WIDENS
 
 
 def stays(shape: str) -> list[str]:
@@ -77,12 +78,16 @@ KERNELS = {
     "E4m3Product<3, 80>": (416, 96, widens("64x80x16")),
     "E4m3Product<3, 128>": (416, 112, widens("64x128x16")),
     "E4m3Product<3, 144>": (416, 128, widens("64x144x16")),
-    "Chain<16>": (448, 96, stays("64x16x16")),
-    "Chain<32>": (448, 104, stays("64x32x16")),
-    "Chain<64>": (448, 112, stays("64x64x16")),
-    "Chain<80>": (448, 120, stays("64x80x16")),
-    "Chain<128>": (448, 128, stays("64x128x16")),
-    "Chain<144>": (448, 128, stays("64x144x16")),
+    "Chain<16, false>": (448, 96, stays("64x16x16")),
+    "Chain<32, false>": (448, 104, stays("64x32x16")),
+    "Chain<64, false>": (448, 112, stays("64x64x16")),
+    "Chain<80, false>": (448, 120, stays("64x80x16")),
+    "Chain<128, false>": (448, 128, stays("64x128x16")),
+    "Chain<144, false>": (448, 128, stays("64x144x16")),
+    "Chain<16, true>": (448, 120, stays("64x16x16") + WIDENS),
+    "Chain<32, true>": (448, 120, stays("64x32x16") + WIDENS),
+    "Chain<64, true>": (448, 128, stays("64x64x16") + WIDENS),
+    "Chain<80, true>": (448, 128, stays("64x80x16") + WIDENS),
     "Prepare<64>": (128, 48, WAITS + ["MUFU.RSQ"]),
     "Prepare<128>": (128, 48, WAITS + ["MUFU.RSQ"]),
     "Prepare<256>": (128, 56, WAITS + ["MUFU.RSQ"]),

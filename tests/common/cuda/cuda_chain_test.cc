@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/e4m3.h"
 #include "common/cuda/chain_shape.h"
 #include "common/cuda/product_shape.h"
 #include "tests/common/cuda/device_testing.h"
@@ -19,6 +20,7 @@ struct Shape {
   int attended = 1024, hidden = 256, ffn = 576, qkv = 320;
   Gate gate = Gate::kSilu;
   bool has_bias = false;
+  bool is_e4m3 = false;  // the weights
 };
 
 // The weights of a layer from attention's output on. Sums stay near 1.
@@ -87,6 +89,20 @@ Outputs First(const Outputs& all, int rows, int of) {
   return {First(all.x, rows, of), First(all.qkv, rows, of),
           First(all.normed, rows, of), First(all.gated, rows, of),
           First(all.tap, rows, of)};
+}
+
+// Codes of about the weights in units of kE4m3Unit.
+constexpr float kE4m3Unit = 0x1p-8f;
+std::vector<unsigned char> PackE4m3(const std::vector<uint16_t>& weights,
+                                    int outputs, int inputs) {
+  std::vector<unsigned char> packed(weights.size());
+  for (int o = 0; o < outputs; ++o) {
+    for (int i = 0; i < inputs; ++i) {
+      packed[E4m3WeightPlace(inputs, o, i)] =
+          FloatToE4m3(Bf16ToFloat(weights[o * inputs + i]) / kE4m3Unit);
+    }
+  }
+  return packed;
 }
 
 // A chain in a device's memory. What it writes is NaN at first.
@@ -169,8 +185,19 @@ class OnDevice {
   }
   ProductArgs Product(const std::vector<uint16_t>& weights, int outputs,
                       const DeviceArray<unsigned char>& rows, int inputs) {
-    weights_.push_back(ArrayOf(device_, PackWeights(weights, outputs, inputs)));
+    if (shape_.is_e4m3) {
+      weights_.push_back(ArrayOf(device_, PackE4m3(weights, outputs, inputs)));
+      std::vector<float> scales;
+      for (int i = 0; i < outputs; ++i) {
+        scales.push_back(kE4m3Unit * (1.0f + static_cast<float>(i % 7) / 8));
+      }
+      scales_.push_back(ArrayOf(device_, scales));
+    } else {
+      weights_.push_back(
+          ArrayOf(device_, PackWeights(weights, outputs, inputs)));
+    }
     return {.weights = weights_.back().data(),
+            .scales = shape_.is_e4m3 ? scales_.back().data() : nullptr,
             .activations = rows.data(),
             .rows = rows_,
             .inputs = inputs,
@@ -211,6 +238,7 @@ class OnDevice {
   DeviceArray<bf16_t> tap_;
   DeviceArray<uint32_t> counters_;
   std::vector<DeviceArray<unsigned char>> weights_;
+  std::vector<DeviceArray<float>> scales_;
 };
 
 Outputs Chained(ComputeDevice& device, const Layer& layer, int rows,
@@ -240,13 +268,26 @@ TEST_P(ChainTest, HasTheBitsOfLaunchesForAnyRows) {
   }
 }
 
+TEST_P(ChainTest, HasTheBitsOfLaunchesForE4m3) {
+  const Layer layer{{.attended = 512, .ffn = 320, .is_e4m3 = true}};
+  const Outputs all = Launched(Device(1), layer, 80);
+  for (int rows : {1, 16, 20, 64, 65, 80}) {
+    for (int seed = 0; seed < 3; ++seed) {
+      EXPECT_TRUE(Chained(Device(rows + seed), layer, rows) ==
+                  First(all, rows, 80))
+          << rows;
+    }
+  }
+}
+
 TEST_P(ChainTest, HasTheBitsOfLaunchesForAnyShape) {
   const std::pair<std::string, Shape> shapes[] = {
       {"one strip of each", {64, 64, 64, 64}},
       {"rings go round", {1600, 192, 1024, 384}},
       {"a bias, and GELU", {.gate = Gate::kGeluTanh, .has_bias = true}},
       {"rows of two threads a worker", {64, 2112, 64, 64}},
-      {"rows of three quads a thread", {64, 4160, 64, 64}}};
+      {"rows of three quads a thread", {64, 4160, 64, 64}},
+      {"weights in e4m3", {.is_e4m3 = true}}};
   for (const auto& [what, shape] : shapes) {
     const Layer layer(shape);
     for (bool has_next : {false, true}) {
@@ -376,7 +417,9 @@ TEST(ChainShapeTest, FitsWhatTheKernelDoes) {
   EXPECT_FALSE(ChainFits(chain(1), 0));
   ChainArgs args = chain(1);
   args.products[3].scales = layer.bias.data();
-  EXPECT_FALSE(ChainFits(args, 132)) << "weights in e4m3";
+  EXPECT_TRUE(ChainFits(args, 132)) << "weights in e4m3";
+  args.products[3].rows = 81;
+  EXPECT_FALSE(ChainFits(args, 132)) << "weights in e4m3, many rows";
   args = chain(1);
   args.norms[1].added_weight = layer.bias.data();
   EXPECT_FALSE(ChainFits(args, 132)) << "a norm of what is added";
