@@ -21,6 +21,9 @@ struct DeviceInfo {
   uint64_t id = 0;
   int64_t memory_bytes = 0;  // of the device
   int64_t free_bytes = 0;    // of these, when this was asked
+  // Blocks of a kernel that stays which are on the device at once, one on each
+  // multiprocessor; 0: it is not to run such kernels.
+  int resident_blocks = 0;
 };
 
 enum class Memory {

@@ -26,7 +26,7 @@ DEVICE void CounterAdd(uint32_t* counter) {
 // which the device's Wait reports.
 DEVICE void CounterWait(const uint32_t* counter, uint32_t least) {
 #if defined(__CUDACC__)
-  constexpr int kMostPolls = 1 << 24;  // of half a microsecond or more
+  constexpr int kMaxPolls = 1 << 24;  // of half a microsecond or more
   for (int polls = 0;; ++polls) {
     uint32_t value;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
@@ -34,7 +34,7 @@ DEVICE void CounterWait(const uint32_t* counter, uint32_t least) {
                  : "l"(counter)
                  : "memory");
     if (value >= least) return;
-    if (polls == kMostPolls) asm volatile("trap;");
+    if (polls == kMaxPolls) asm volatile("trap;");
   }
 #else
   Block& block = Block::Current();

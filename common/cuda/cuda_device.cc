@@ -7,12 +7,16 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/machine_hash.h"
+#include "common/base/mutex.h"
 #include "common/cuda/launch/cuda_launch.h"
+#include "common/cuda/resident_turn.h"
 
 namespace espalier::cuda {
 namespace {
@@ -21,15 +25,27 @@ std::string Describe(cudaError_t error) {
   return absl::StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
 }
 
-class CudaDevice final : public ComputeDevice {
+// Returns the turn of all queues of a GPU that this process has opened: there
+// is one for each GPU, whoever opens it.
+ResidentTurn& TurnOf(int index) {
+  static Mutex mutex;
+  static auto* const turns = new std::map<int, ResidentTurn>;  // never deleted
+  const MutexLock lock(&mutex);
+  return (*turns)[index];
+}
+
+class CudaDevice final : public ComputeDevice, private ResidentTurn::Member {
  public:
+  // `resident_blocks`: see DeviceInfo.
   CudaDevice(std::string name, uint64_t id, int index, cudaStream_t stream,
-             const CudaDeviceOptions& options)
+             const CudaDeviceOptions& options, int resident_blocks)
       : name_(std::move(name)),
         id_(id),
         index_(index),
         stream_(stream),
-        options_(options) {}
+        options_(options),
+        resident_blocks_(resident_blocks),
+        turn_(TurnOf(index)) {}
   ~CudaDevice() override;
 
   DeviceInfo info() const override;
@@ -53,6 +69,18 @@ class CudaDevice final : public ComputeDevice {
   // another, the first one.
   void Select() const { cudaSetDevice(index_); }
 
+  cudaError_t LaunchNow(const KernelArgs& args) const {
+    return static_cast<cudaError_t>(
+        LaunchOnStream(stream_, args, options_.dependent_launches));
+  }
+  // Calls `queue`, which queues kernels of which some may stay.
+  void QueueInTurn(bool some_stay, absl::FunctionRef<void()> queue) {
+    some_stay ? turn_.Take(*this, queue) : queue();
+  }
+  void WaitFor(Member& other) override;
+  cudaError_t CaptureNow(absl::Span<const KernelArgs> launches,
+                         cudaGraph_t& graph);
+
   // The first error is the one that counts.
   void Note(cudaError_t error) {
     if (error_ == cudaSuccess) error_ = error;
@@ -63,6 +91,9 @@ class CudaDevice final : public ComputeDevice {
   const int index_;
   const cudaStream_t stream_;
   const CudaDeviceOptions options_;
+  const int resident_blocks_;
+  ResidentTurn& turn_;
+  cudaEvent_t before_turn_ = nullptr;  // made when first waited for
   cudaError_t error_ = cudaSuccess;
   std::map<std::byte*, Origin> allocated_;
   int64_t events_ = 0;                // recorded so far
@@ -73,8 +104,8 @@ class CudaDevice final : public ComputeDevice {
 
 class CudaDevice::Graph final : public KernelGraph {
  public:
-  Graph(CudaDevice& device, cudaGraphExec_t exec)
-      : device_(device), exec_(exec) {
+  Graph(CudaDevice& device, cudaGraphExec_t exec, bool some_stay)
+      : device_(device), exec_(exec), some_stay_(some_stay) {
     ++device_.graphs_;
   }
   ~Graph() override {
@@ -86,17 +117,22 @@ class CudaDevice::Graph final : public KernelGraph {
 
   void Replay() override {
     device_.Select();
-    device_.Note(cudaGraphLaunch(exec_, device_.stream_));
+    device_.QueueInTurn(some_stay_, [this] {
+      device_.Note(cudaGraphLaunch(exec_, device_.stream_));
+    });
   }
 
  private:
   CudaDevice& device_;
   const cudaGraphExec_t exec_;
+  const bool some_stay_;
 };
 
 CudaDevice::~CudaDevice() {
   Select();
   cudaStreamSynchronize(stream_);
+  turn_.Leave(*this);
+  if (before_turn_ != nullptr) cudaEventDestroy(before_turn_);
   ESPALIER_CHECK(allocated_.empty() && graphs_ == 0);
   free_events_.insert(free_events_.end(), recorded_.begin(), recorded_.end());
   for (cudaEvent_t event : free_events_) cudaEventDestroy(event);
@@ -110,7 +146,8 @@ DeviceInfo CudaDevice::info() const {
   return {.name = name_,
           .id = id_,
           .memory_bytes = static_cast<int64_t>(total),
-          .free_bytes = static_cast<int64_t>(free)};
+          .free_bytes = static_cast<int64_t>(free),
+          .resident_blocks = resident_blocks_};
 }
 
 absl::StatusOr<std::byte*> CudaDevice::Allocate(int64_t bytes, Memory kind) {
@@ -204,34 +241,54 @@ void CudaDevice::Copy(void* to, const void* from, int64_t bytes) {
   Note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
 }
 
+bool Stays(const KernelArgs& args) {
+  return std::holds_alternative<ChainArgs>(args);
+}
+
 void CudaDevice::Launch(const KernelArgs& args) {
   Select();
-  Note(static_cast<cudaError_t>(
-      LaunchOnStream(stream_, args, options_.dependent_launches)));
+  QueueInTurn(Stays(args), [&] { Note(LaunchNow(args)); });
+}
+
+// The other queue's thread may queue more meanwhile, which is not waited for.
+void CudaDevice::WaitFor(Member& other) {
+  if (before_turn_ == nullptr) {
+    Note(cudaEventCreateWithFlags(&before_turn_, cudaEventDisableTiming));
+  }
+  Note(cudaEventRecord(before_turn_, static_cast<CudaDevice&>(other).stream_));
+  Note(cudaStreamWaitEvent(stream_, before_turn_));
 }
 
 // The work that other threads do meanwhile is not captured, nor forbidden to
-// them. The upload finds the room that the first replay would ask for.
+// them; but none of them may wait for this stream.
+cudaError_t CudaDevice::CaptureNow(absl::Span<const KernelArgs> launches,
+                                   cudaGraph_t& graph) {
+  cudaError_t error =
+      cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
+  if (error != cudaSuccess) return error;
+  for (const KernelArgs& args : launches) {
+    const cudaError_t launched = LaunchNow(args);
+    if (error == cudaSuccess) error = launched;
+  }
+  const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+  return error == cudaSuccess ? ended : error;
+}
+
+// The upload finds the room that the first replay would ask for.
 absl::StatusOr<std::unique_ptr<KernelGraph>> CudaDevice::Capture(
     absl::Span<const KernelArgs> launches) {
   Select();
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
-  cudaError_t error =
-      cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
-  if (error == cudaSuccess) {
-    for (const KernelArgs& args : launches) {
-      const auto launched = static_cast<cudaError_t>(
-          LaunchOnStream(stream_, args, options_.dependent_launches));
-      if (error == cudaSuccess) error = launched;
-    }
-    const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
-    if (error == cudaSuccess) error = ended;
-  }
+  cudaError_t error = cudaSuccess;
+  turn_.Hold([&] { error = CaptureNow(launches, graph); });
   if (error == cudaSuccess) error = cudaGraphInstantiate(&exec, graph, 0);
   if (error == cudaSuccess) error = cudaGraphUpload(exec, stream_);
   if (graph != nullptr) cudaGraphDestroy(graph);
-  if (error == cudaSuccess) return std::make_unique<Graph>(*this, exec);
+  if (error == cudaSuccess) {
+    return std::make_unique<Graph>(
+        *this, exec, std::any_of(launches.begin(), launches.end(), Stays));
+  }
   if (exec != nullptr) cudaGraphExecDestroy(exec);
   cudaGetLastError();  // the device goes on
   const std::string message =
@@ -304,8 +361,11 @@ absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(
     error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return failed(error);
   const std::string uuid(properties.uuid.bytes, sizeof(properties.uuid.bytes));
-  return std::make_unique<CudaDevice>(properties.name, SharedMemoryHash(uuid),
-                                      index, stream, options);
+  return std::make_unique<CudaDevice>(
+      properties.name, SharedMemoryHash(uuid), index, stream, options,
+      options.runs_chains && properties.cooperativeLaunch != 0
+          ? properties.multiProcessorCount
+          : 0);
 }
 
 }  // namespace espalier::cuda

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/cuda/chain_shape.h"
 #include "common/cuda/compute_device.h"
 
 namespace espalier::cuda {
@@ -12,6 +13,8 @@ struct CudaDeviceOptions {
   // A kernel may begin before the one before it has ended (programmatic
   // dependent launch). Off for measurements.
   bool dependent_launches = true;
+  // Layers run as chains (ChainArgs) where they can.
+  bool runs_chains = kRunsChains;
 };
 
 // Opens a GPU of compute capability 9.0, by its number. FAILED_PRECONDITION:

@@ -44,7 +44,8 @@ DeviceInfo EmulatedDevice::info() const {
   return {.name = "emulated",
           .id = SharedMemoryHash("emulated"),
           .memory_bytes = options_.memory_bytes,
-          .free_bytes = options_.memory_bytes - used_bytes_};
+          .free_bytes = options_.memory_bytes - used_bytes_,
+          .resident_blocks = options_.resident_blocks};
 }
 
 // Exactly so many bytes, for AddressSanitizer.

@@ -11,6 +11,7 @@
 #include <random>
 #include <variant>
 
+#include "common/cuda/chain_shape.h"
 #include "common/cuda/compute_device.h"
 #include "common/cuda/emulation/grid.h"
 #include "common/cuda/emulation/resident_grid.h"
@@ -29,6 +30,7 @@ class EmulatedDevice final : public ComputeDevice {
   struct Options {
     uint64_t seed = 0;
     int64_t memory_bytes = int64_t{1} << 40;
+    int resident_blocks = kRunsChains ? 132 : 0;
   };
   explicit EmulatedDevice(const Options& options);
   ~EmulatedDevice() override;
@@ -56,8 +58,7 @@ class EmulatedDevice final : public ComputeDevice {
     int64_t used_bytes = 0;                              // of device memory
     std::optional<emulation::SharedMemory> shared = {};  // not of this heap
   };
-  using Work =
-      std::variant<CopyWork, emulation::Grid, emulation::ResidentGrid>;
+  using Work = std::variant<CopyWork, emulation::Grid, emulation::ResidentGrid>;
   class Graph;
 
   std::byte* Keep(emulation::SharedMemory shared, int64_t used_bytes);

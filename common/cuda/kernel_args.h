@@ -167,6 +167,31 @@ struct ProductArgs {
   bool operator==(const ProductArgs&) const = default;
 };
 
+// A layer's products after attention in one kernel that stays, in steps:
+// attention's output, a norm, gates and values, down, and maybe a norm and the
+// product of the next layer's input. Each step reads what the one before it
+// wrote. All bits are those of the kernels launched one by one. `ChainFits`
+// says which may be.
+inline constexpr int kMaxChainSteps = 6;
+inline constexpr int kChainCounters = kMaxChainSteps + 1;
+struct ChainArgs {
+  ProductArgs products[4] = {};
+  ResidualNormArgs norms[2] = {};
+  int num_steps = 0;  // 4 or 6
+  int blocks = 0;     // at most those that the device holds at once
+  // [kChainCounters] zeros before and after. Chains that may run beside each
+  // other have their own.
+  uint32_t* counters = nullptr;
+  bool operator==(const ChainArgs&) const = default;
+};
+ESPALIER_HOST_DEVICE constexpr bool IsChainNorm(int step) {
+  return step % 3 == 1;
+}
+ESPALIER_HOST_DEVICE constexpr int ChainNorm(int step) { return step / 3; }
+ESPALIER_HOST_DEVICE constexpr int ChainProduct(int step) {
+  return step - (step + 1) / 3;
+}
+
 // The most experts of a layer.
 inline constexpr int kMaxExperts = 512;
 
@@ -507,7 +532,7 @@ using KernelArgs =
                  PrepareArgs, AttendArgs, KeepArgs, GatherTapsArgs, DrawArgs,
                  FilterArgs, PerturbArgs, RankArgs, GatherArgs,
                  RandomWeightsArgs, ReadArgs, RouteArgs, GroupRowsArgs,
-                 PlaceRowsArgs, ExpertProductArgs>;
+                 PlaceRowsArgs, ExpertProductArgs, ChainArgs>;
 
 }  // namespace espalier::cuda
 

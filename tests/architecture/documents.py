@@ -21,7 +21,7 @@ CHAPTERS = [
     "verifier/flow"]
 OPTIONS = "deploy/OPTIONS.md"
 DOCUMENTS = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md",
-             *[f"{folder}/README.md" for folder in CHAPTERS],
+             *[f"{folder}/README.md" for folder in CHAPTERS], "common/cuda/CHAIN.md",
              *[f"deploy/{name}.md" for name in ("CLIENTS", "MODELS", "OPERATION", "OPTIONS")]]
 CODE = (".h", ".cc", ".cu", ".py", ".sh", ".proto", ".txt", ".cmake")
 # Classes of others, and words of the text that look like names of code.

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "common/cuda/emulation/grid.h"
+#include "common/cuda/emulation/resident_grid.h"
 #include "tests/common/cuda/device_testing.h"
 #include "tests/device/probes.h"
 #include "tests/testing/e4m3_value.h"
@@ -25,17 +26,20 @@ namespace {
 void RunEmulated(Probe probe, const ProbeArgs& args) {
   emulation::StackPool stacks;
   std::deque<emulation::Grid> grids;
-  LaunchProbe(EmulatedLauncher([&](const LaunchShape& shape,
-                                   std::function<void()> kernel) {
-                grids.emplace_back(
-                    emulation::BlockShape{.kernel = shape.kernel,
+  const auto enqueue = [&](const LaunchShape& shape,
+                           std::function<void()> kernel) {
+    const emulation::BlockShape blocks = {.kernel = shape.kernel,
                                           .grid = {shape.grid_x, shape.grid_y},
                                           .threads = shape.threads,
                                           .shared_bytes = shape.shared_bytes,
-                                          .seed = grids.size()},
-                    std::move(kernel), stacks);
-              }),
-              probe, args);
+                                          .seed = grids.size()};
+    if (shape.is_resident) {
+      emulation::ResidentGrid(blocks, std::move(kernel), stacks).Finish();
+    } else {
+      grids.emplace_back(blocks, std::move(kernel), stacks);
+    }
+  };
+  LaunchProbe(EmulatedLauncher(enqueue), probe, args);
   for (; !grids.empty(); grids.pop_front()) {
     if (grids.size() > 1) grids[1].RunAhead();
     grids.front().Finish();
@@ -369,6 +373,20 @@ TEST_P(DeviceProbesTest, DependentLaunchesSeeWhatWasWritten) {
   const auto out = Run<uint32_t>(Probe::kDependent, std::vector<uint32_t>(1),
                                  kProbeBlocks * kProbeThreads);
   EXPECT_EQ(out, std::vector<uint32_t>(out.size(), kProbeDependents));
+}
+
+// On a GPU this looks at what the emulation does not show: the order of memory
+// between blocks, and between their writes and copies.
+TEST_P(DeviceProbesTest, BlocksHandOverByCounters) {
+  const uint32_t rounds = GetParam() == "emulated" ? 12 : 20'000;
+  std::vector<HandOverProbe> probe(1);
+  probe[0].rounds = rounds;
+  const HandOverProbe out =
+      Run<HandOverProbe>(Probe::kHandOver, std::vector<uint32_t>(1), probe)[0];
+  EXPECT_EQ(out.wrong, 0u);
+  EXPECT_EQ(out.done, rounds * kProbeResidents);
+  EXPECT_EQ(out.left, static_cast<uint32_t>(kProbeResidents));
+  EXPECT_EQ(out.last, 1u);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #ifndef ESPALIER_TESTS_DEVICE_PROBE_KERNELS_H_
 #define ESPALIER_TESTS_DEVICE_PROBE_KERNELS_H_
 
+#include "common/cuda/counters.h"
 #include "common/cuda/group_multiply.h"
 #include "common/cuda/layout.h"
 #include "tests/device/probes.h"
@@ -178,6 +179,48 @@ __global__ void DependentProbe(const __grid_constant__ ProbeArgs args) {
   WaitForPrevious();
   const int block = (blockIdx.x + args.parameter) % gridDim.x;
   Out<uint32_t>(args)[block * kProbeThreads + threadIdx.x] += 1;
+}
+
+// out: HandOverProbe. In each round a block writes numbers, and copies those of
+// another block when all have written theirs.
+__global__ void HandOverProbeKernel(const __grid_constant__ ProbeArgs args) {
+  SHARED_MEMORY(shared);
+  HandOverProbe& probe = *Out<HandOverProbe>(args);
+  constexpr uint32_t kBytes = kProbeThreads * 4;
+  uint64_t* const full = reinterpret_cast<uint64_t*>(shared + kBytes);
+  const auto number = [](uint32_t round, uint32_t block) {
+    return (round << 16 | block << 8 | threadIdx.x) * 2654435761u;
+  };
+  WaitForPrevious();
+  if (threadIdx.x == 0) {
+    BarrierInit(full, 1);
+    FenceBarrierInit();
+  }
+  __syncthreads();
+  const uint32_t rounds = probe.rounds;
+  for (uint32_t round = 0; round < rounds; ++round) {
+    auto& values = probe.values[round & 1];
+    values[blockIdx.x][threadIdx.x] = number(round, blockIdx.x);
+    FenceAsyncGlobal();
+    NamedSync(1, kProbeThreads);
+    const uint32_t other = (blockIdx.x + 1 + round) % gridDim.x;
+    if (threadIdx.x == 0) {
+      CounterAdd(&probe.done);
+      CounterWait(&probe.done, gridDim.x * (round + 1));
+      FenceAsyncGlobal();
+      BarrierArriveExpect(full, kBytes);
+      BulkCopy(shared, values[other], kBytes, full);
+    }
+    BarrierWait(full, round & 1);
+    if (reinterpret_cast<const uint32_t*>(shared)[threadIdx.x] !=
+        number(round, other)) {
+      atomicAdd(&probe.wrong, 1u);
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0 && CounterReaches(&probe.left, gridDim.x)) {
+    atomicAdd(&probe.last, 1u);
+  }
 }
 
 }  // namespace

@@ -80,6 +80,14 @@ void LaunchProbe(const Launcher& launcher, Probe probe, const ProbeArgs& args) {
                                        args);
     case Probe::kDependent:
       return LaunchDependents(launcher, args);
+    case Probe::kHandOver:
+      return launcher.Run<&HandOverProbeKernel>(
+          {.kernel = "HandOverProbe",
+           .grid_x = kProbeResidents,
+           .threads = kProbeThreads,
+           .shared_bytes = kProbeThreads * 4 + 8,
+           .is_resident = true},
+          args);
   }
 }
 

@@ -33,6 +33,7 @@ enum class Probe {
   kGroupMultiplyHeld256,
   kPhases,
   kDependent,
+  kHandOver,
 };
 
 struct ProbeArgs {
@@ -46,6 +47,17 @@ inline constexpr int kProbePhases = 5;
 inline constexpr int kProbeShared = 4096;
 inline constexpr int kProbeBlocks = 300;     // of kDependent
 inline constexpr int kProbeDependents = 40;  // launches of kDependent
+
+inline constexpr int kProbeResidents = 32;  // blocks of kHandOver
+
+// kHandOver's memory. Starts as zeros.
+struct HandOverProbe {
+  uint32_t rounds = 0;
+  uint32_t wrong = 0;           // numbers that were not those of their round
+  uint32_t last = 0;            // blocks that were the last to leave
+  uint32_t done = 0, left = 0;  // counters
+  alignas(16) uint32_t values[2][kProbeResidents][kProbeThreads] = {};
+};
 
 // Registers of the lanes of a warp.
 struct WarpProbeInput {

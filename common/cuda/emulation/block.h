@@ -51,8 +51,8 @@ class Block {
   // The kernel before has ended: runs the threads to their ends.
   void Finish();
 
-  // The same in steps, for blocks that run beside each other: the kernel before
-  // has ended.
+  // These are for blocks that run beside each other. The kernel before has
+  // ended: its threads may go on in steps.
   void EndPrevious();
   // Lets a thread or a copy go on. False: this block alone cannot go on.
   bool Step();

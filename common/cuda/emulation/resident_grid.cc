@@ -16,13 +16,13 @@ ResidentGrid::ResidentGrid(const BlockShape& shape,
 }
 
 void ResidentGrid::Begin() {
-  constexpr uint64_t kMostSteps[] = {1, 16, 128, 1024};
+  constexpr uint64_t kMaxSteps[] = {1, 16, 128, 1024};
   for (unsigned i = 0; i < shape_.grid.x; ++i) {
     BlockShape shape = shape_;
     shape.index = {.x = i, .y = 0, .z = 0};
     shape.seed = random_();
     blocks_.push_back({std::make_unique<Block>(shape, kernel_, stacks_),
-                       kMostSteps[random_() % 4]});
+                       kMaxSteps[random_() % 4]});
   }
 }
 

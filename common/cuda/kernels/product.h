@@ -4,6 +4,7 @@
 #include "common/cuda/group_multiply.h"
 #include "common/cuda/kernel_args.h"
 #include "common/cuda/layout.h"
+#include "common/cuda/product_parts.h"
 #include "common/cuda/product_shape.h"
 
 namespace espalier::cuda {
@@ -51,26 +52,13 @@ struct ProductRing {
   DEVICE void GiveBack(int at) const { BarrierArrive(&empty[at % kStages]); }
 };
 
-// Returns the ranges of inputs that are summed apart.
-ESPALIER_HOST_DEVICE inline int SplitsOf(const ProductArgs& args) {
-  return args.gated == nullptr && !args.undivided
-             ? ProductSplits(args.outputs, args.inputs)
-             : 1;
-}
-
-// Returns the parts of a product whose rows are one block.
-ESPALIER_HOST_DEVICE inline int ProductParts(const ProductArgs& args,
-                                             int groups) {
-  const int strips = args.outputs / kStripOutputs;
-  return (strips + groups - 1) / groups * SplitsOf(args);
-}
-
 // A part of the product, which a block computes before it takes another.
 struct ProductPart {
   int first_strip, strips, split, row_block;
   int first_tile, tiles;  // of the inputs
 
-  DEVICE ProductPart(const ProductArgs& args, int groups, int part) {
+  DEVICE ProductPart(const ProductArgs& args, int groups, int part,
+                     int block_of_rows) {
     const int splits = SplitsOf(args);
     const int all_strips = args.outputs / kStripOutputs;
     const int all_tiles = args.inputs / kTileColumns;
@@ -78,7 +66,7 @@ struct ProductPart {
     strips =
         all_strips - first_strip < groups ? all_strips - first_strip : groups;
     split = part % splits;
-    row_block = blockIdx.y;
+    row_block = block_of_rows;
     first_tile = all_tiles * split / splits;
     tiles = all_tiles * (split + 1) / splits - first_tile;
   }
@@ -102,7 +90,7 @@ DEVICE void ForParts(const ProductArgs& args, Act act) {
   const int parts = ProductParts(args, kGroups);
   int before = 0;
   for (int i = blockIdx.x; i < parts; i += gridDim.x) {
-    const ProductPart part(args, kGroups, i);
+    const ProductPart part(args, kGroups, i, blockIdx.y);
     act(part, before);
     before += part.tiles;
   }

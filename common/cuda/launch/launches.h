@@ -29,6 +29,7 @@ void Launch(const Launcher& launcher, const RouteArgs& args);
 void Launch(const Launcher& launcher, const GroupRowsArgs& args);
 void Launch(const Launcher& launcher, const PlaceRowsArgs& args);
 void Launch(const Launcher& launcher, const ExpertProductArgs& args);
+void Launch(const Launcher& launcher, const ChainArgs& args);
 
 inline void LaunchKernel(const Launcher& launcher, const KernelArgs& args) {
   std::visit([&](const auto& of_kernel) { Launch(launcher, of_kernel); }, args);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/cuda/chain_shape.h"
 #include "common/cuda/layout.h"
 #include "common/cuda/product_shape.h"
 #include "common/model/cuda/cuda_product.h"
@@ -42,10 +43,23 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   RETURN_IF_ERROR(GrowArray(
       device_, activations(rows, static_cast<uint32_t>(ffn)), scratch_.gated));
   RETURN_IF_ERROR(mixture_.Reserve(rows));
+  RETURN_IF_ERROR(ReserveCounters());
   RETURN_IF_ERROR(
       GrowArray(device_, activations(logit_rows, hidden), scratch_.logit_rows));
   RETURN_IF_ERROR(logits_.Reserve(logit_rows));
   return GrowArray(device_, int64_t{rows} * attended, scratch_.queries);
+}
+
+// Chains leave zeros for those after them.
+absl::Status CudaDecoder::ReserveCounters() {
+  if (resident_blocks_ == 0 || scratch_.chain_counters.size() > 0) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(scratch_.chain_counters,
+                   DeviceArray<uint32_t>::Make(device_, cuda::kChainCounters));
+  const std::vector<uint32_t> zeros(cuda::kChainCounters);
+  scratch_.chain_counters.Write(0, zeros);
+  return device_.Wait(device_.Record());
 }
 
 // Places follow from numbers that the kernels are told anyway: the page table,
@@ -85,7 +99,11 @@ void CudaDecoder::Launch(const CudaPass& pass, const Target& target) {
 
 void CudaDecoder::LaunchLayers(const CudaPass& pass, const Target& target) {
   Embed(pass, target);
-  for (int64_t i = 0; i < config_.num_layers; ++i) RunLayer(i, pass, target);
+  queue_.Launch(InputNorm(0, pass, target));
+  queue_.Launch(InputProduct(0, scratch_.normed.data(), pass.num_rows()));
+  for (int64_t i = 0; i < config_.num_layers; ++i) {
+    RunLayer(i, pass, target, /*has_next=*/i + 1 < config_.num_layers);
+  }
 }
 
 cuda::TakeRowsArgs CudaDecoder::StreamAfter(int64_t index,
@@ -146,22 +164,23 @@ cuda::Parts CudaDecoder::PartsOf(const CudaLinear& linear, int rows) const {
   return espalier::PartsOf(linear, rows, scratch_.parts.data());
 }
 
-void CudaDecoder::Multiply(const CudaLinear& linear,
-                           const unsigned char* activations, int rows,
-                           float* parts) {
-  queue_.Launch(ProductOf(linear, activations, rows, parts));
-}
-
-void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
-                           const Target& target) {
+cuda::ResidualNormArgs CudaDecoder::InputNorm(int64_t index,
+                                              const CudaPass& pass,
+                                              const Target& target) const {
   cuda::ResidualNormArgs norm =
       Norm(pass, weights_.layers[index].attention_norm);
   if (index > 0) {
     AddOutput(index - 1, pass.num_rows(), norm);
     norm.tap = TapAt(static_cast<int32_t>(index), pass, target);
   }
-  queue_.Launch(norm);
-  LaunchLayer(index, scratch_.normed.data(), pass, target);
+  return norm;
+}
+
+cuda::ProductArgs CudaDecoder::InputProduct(int64_t index,
+                                            const unsigned char* input,
+                                            int rows) const {
+  return ProductOf(weights_.layers[index].qkv, input, rows,
+                   scratch_.parts.data());
 }
 
 cuda::KvPages CudaDecoder::PagesOf(int64_t layer, const Target& target) const {
@@ -211,36 +230,78 @@ void CudaDecoder::CacheRows(const CudaKvProduct& kv, const unsigned char* input,
 
 void CudaDecoder::LaunchLayer(int64_t index, const unsigned char* input,
                               const CudaPass& pass, const Target& target) {
+  queue_.Launch(InputProduct(index, input, pass.num_rows()));
+  RunLayer(index, pass, target, /*has_next=*/false);
+}
+
+void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
+                           const Target& target, bool has_next) {
+  const cuda::KvPages kv = PagesOf(index, target);
+  queue_.Launch(Preparation(index, pass.num_rows(), kv));
+  Attend(index, pass, kv);
+  if (config_.layers[index].is_dense()) {
+    FeedForward(index, pass, target, has_next);
+    return;
+  }
+  FeedExperts(index, pass);
+  if (!has_next) return;
+  queue_.Launch(InputNorm(index + 1, pass, target));
+  queue_.Launch(
+      InputProduct(index + 1, scratch_.normed.data(), pass.num_rows()));
+}
+
+cuda::ResidualNormArgs CudaDecoder::AttentionOutNorm(
+    int64_t index, const CudaPass& pass) const {
+  const CudaLayer& layer = weights_.layers[index];
+  cuda::ResidualNormArgs norm = Norm(pass, layer.ffn_norm);
+  norm.parts = PartsOf(layer.out, pass.num_rows());
+  norm.added_weight = layer.attention_out_norm.data();
+  return norm;
+}
+
+void CudaDecoder::FeedExperts(int64_t index, const CudaPass& pass) {
   const CudaLayer& layer = weights_.layers[index];
   const int rows = pass.num_rows();
-  const cuda::KvPages kv = PagesOf(index, target);
-  Multiply(layer.qkv, input, rows, scratch_.parts.data());
-  queue_.Launch(Preparation(index, rows, kv));
-  Attend(index, pass, kv);
-  Multiply(layer.out, scratch_.attended.data(), rows, scratch_.parts.data());
-  FeedForward(index, pass, PartsOf(layer.out, rows));
+  queue_.Launch(ProductOf(layer.out, scratch_.attended.data(), rows,
+                          scratch_.parts.data()));
+  cuda::ResidualNormArgs norm = AttentionOutNorm(index, pass);
+  norm.normed = mixture_.router_input();
+  queue_.Launch(norm);
+  mixture_.Launch(config_.layers[index], layer.experts, scratch_.normed.data(),
+                  rows);
 }
 
 void CudaDecoder::FeedForward(int64_t index, const CudaPass& pass,
-                              const cuda::Parts& parts) {
+                              const Target& target, bool has_next) {
   const CudaLayer& layer = weights_.layers[index];
-  const LayerShape& shape = config_.layers[index];
   const int rows = pass.num_rows();
-  cuda::ResidualNormArgs norm = Norm(pass, layer.ffn_norm);
-  norm.parts = parts;
-  norm.added_weight = layer.attention_out_norm.data();
-  if (!shape.is_dense()) norm.normed = mixture_.router_input();
-  queue_.Launch(norm);
-  if (!shape.is_dense()) {
-    mixture_.Launch(shape, layer.experts, scratch_.normed.data(), rows);
-    return;
-  }
-  cuda::ProductArgs gate_up =
+  float* const parts = scratch_.parts.data();
+  cuda::ChainArgs chain = {.num_steps = has_next ? 6 : 4};
+  chain.products[0] =
+      ProductOf(layer.out, scratch_.attended.data(), rows, parts);
+  chain.norms[0] = AttentionOutNorm(index, pass);
+  cuda::ProductArgs& gate_up = chain.products[1];
+  gate_up =
       ProductOf(layer.gate_up, scratch_.normed.data(), rows, /*parts=*/nullptr);
   gate_up.gated = scratch_.gated.data();
-  gate_up.gate = GateOf(shape);
-  queue_.Launch(gate_up);
-  Multiply(layer.down, scratch_.gated.data(), rows, scratch_.parts.data());
+  gate_up.gate = GateOf(config_.layers[index]);
+  chain.products[2] = ProductOf(layer.down, scratch_.gated.data(), rows, parts);
+  if (has_next) {
+    chain.norms[1] = InputNorm(index + 1, pass, target);
+    chain.products[3] = InputProduct(index + 1, scratch_.normed.data(), rows);
+  }
+  LaunchChain(chain);
+}
+
+void CudaDecoder::LaunchChain(cuda::ChainArgs chain) {
+  if (!cuda::ChainFits(chain, resident_blocks_)) {
+    cuda::ForEachOfChain(chain,
+                         [this](const auto& kernel) { queue_.Launch(kernel); });
+    return;
+  }
+  chain.blocks = cuda::ChainBlocks(chain, resident_blocks_);
+  chain.counters = scratch_.chain_counters.data();
+  queue_.Launch(chain);
 }
 
 void CudaDecoder::Attend(int64_t index, const CudaPass& pass,

@@ -33,6 +33,7 @@ class CudaDecoder {
         angles_(std::move(angles)),
         device_(device),
         queue_(queue),
+        resident_blocks_(device.info().resident_blocks),
         mixture_(config, device, queue),
         logits_(weights.head_or_tokens(), device, queue) {}
 
@@ -93,23 +94,34 @@ class CudaDecoder {
     cuda::DeviceArray<float> x, parts, states;
     cuda::DeviceArray<unsigned char> normed, attended, gated, logit_rows;
     cuda::DeviceArray<cuda::bf16_t> queries;
+    cuda::DeviceArray<uint32_t> chain_counters;
   };
 
   void Embed(const CudaPass& pass, const Target& target);
-  void RunLayer(int64_t index, const CudaPass& pass, const Target& target);
+  // Queues a layer from its attention on. `has_next`: and the product of the
+  // next layer's input.
+  void RunLayer(int64_t index, const CudaPass& pass, const Target& target,
+                bool has_next);
+  cuda::ResidualNormArgs InputNorm(int64_t index, const CudaPass& pass,
+                                   const Target& target) const;
+  cuda::ProductArgs InputProduct(int64_t index, const unsigned char* input,
+                                 int rows) const;
   cuda::KvPages PagesOf(int64_t layer, const Target& target) const;
   cuda::PrepareArgs Preparation(int64_t index, int rows,
                                 const cuda::KvPages& kv) const;
   void Attend(int64_t index, const CudaPass& pass, const cuda::KvPages& kv);
-  // Queues the feed-forward part of a layer on the residual stream and `parts`
-  // of it, the output of attention.
-  void FeedForward(int64_t index, const CudaPass& pass,
-                   const cuda::Parts& parts);
+  // Each queues what follows a layer's attention.
+  void FeedForward(int64_t index, const CudaPass& pass, const Target& target,
+                   bool has_next);
+  void FeedExperts(int64_t index, const CudaPass& pass);
+  cuda::ResidualNormArgs AttentionOutNorm(int64_t index,
+                                          const CudaPass& pass) const;
+  absl::Status ReserveCounters();
+  // Queues a chain, as such or kernel by kernel.
+  void LaunchChain(cuda::ChainArgs chain);
   // Adds to `norm` the output of a layer.
   void AddOutput(int64_t index, int rows, cuda::ResidualNormArgs& norm) const;
   void Head(const CudaPass& pass, const Target& target);
-  void Multiply(const CudaLinear& linear, const unsigned char* activations,
-                int rows, float* parts);
   cuda::Parts PartsOf(const CudaLinear& linear, int rows) const;
   cuda::ResidualNormArgs Norm(const CudaPass& pass,
                               const cuda::DeviceArray<float>& weight) const;
@@ -122,6 +134,7 @@ class CudaDecoder {
   const CudaAngles angles_;
   cuda::ComputeDevice& device_;
   cuda::KernelQueue& queue_;
+  const int resident_blocks_;
   CudaMixture mixture_;
   CudaLogits logits_;
   Description on_device_;

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 WAITS = ["ACQBULK", "PREEXIT"]  # of dependent launches
+WIDENS = ["HMUL2.BF16_V2", "LDS.128"]  # of e4m3
 COPIES = ["UBLKCP", "SYNCS.PHASECHK", "SYNCS.ARRIVE"]
 NORMS = WAITS + ["MUFU.RSQ", "LDG.E.128", "STG.E.128"]
 ATTENDS = WAITS + COPIES + ["HMMA.16816.F32.BF16", "LDSM.16.M88.4",
@@ -30,7 +31,13 @@ def multiplies(shape: str) -> list[str]:
 
 
 def widens(shape: str) -> list[str]:
-    return multiplies(shape) + ["HMUL2.BF16_V2", "LDS.128"]
+    return multiplies(shape) + WIDENS
+
+
+def stays(shape: str) -> list[str]:
+    return multiplies(shape) + ["FENCE.VIEW.ASYNC.G", "REDG.E.ADD.STRONG.GPU",
+                                "LDG.E.STRONG.GPU", "CCTL.IVALL", "BPT.TRAP",
+                                "MUFU.RSQ", "LDG.E.128", "STG.E.128"]
 
 
 # Kernel: threads of a block, most registers, instructions.
@@ -71,6 +78,16 @@ KERNELS = {
     "E4m3Product<3, 80>": (416, 96, widens("64x80x16")),
     "E4m3Product<3, 128>": (416, 128, widens("64x128x16")),
     "E4m3Product<3, 144>": (416, 128, widens("64x144x16")),
+    "Chain<16, false>": (448, 96, stays("64x16x16")),
+    "Chain<32, false>": (448, 104, stays("64x32x16")),
+    "Chain<64, false>": (448, 112, stays("64x64x16")),
+    "Chain<80, false>": (448, 120, stays("64x80x16")),
+    "Chain<128, false>": (448, 128, stays("64x128x16")),
+    "Chain<144, false>": (448, 128, stays("64x144x16")),
+    "Chain<16, true>": (448, 120, stays("64x16x16") + WIDENS),
+    "Chain<32, true>": (448, 120, stays("64x32x16") + WIDENS),
+    "Chain<64, true>": (448, 128, stays("64x64x16") + WIDENS),
+    "Chain<80, true>": (448, 128, stays("64x80x16") + WIDENS),
     "Prepare<64>": (128, 48, WAITS + ["MUFU.RSQ"]),
     "Prepare<128>": (128, 48, WAITS + ["MUFU.RSQ"]),
     "Prepare<256>": (128, 56, WAITS + ["MUFU.RSQ"]),
@@ -116,7 +133,7 @@ KERNELS = {
 }
 # Bytes of stack of kernels whose sums leave too few registers.
 SPILLS = {"AttendTree<256, false>": 16, "AttendTree<256, true>": 24}
-# How often, in every product: more of them, and products wait for each other.
+# How often, in every product and chain: more of them, and products wait for each other.
 COUNTS = {"WARPGROUP.ARRIVE": 1, "WARPGROUP.DEPBAR": 2}
 REGISTERS = 65536  # of a multiprocessor
 PARTITIONS = 4  # of it, each with every fourth warp of a block and its registers
@@ -152,7 +169,8 @@ def functions(text: str) -> dict[str, Any]:
 
 
 def of_partition(name: str, resources: Any) -> int:
-    """The registers that a block takes of its fullest partition."""
+    """The registers, in units of eight, that a block takes of its fullest
+    partition."""
     used = re.search(r"REG:(\d+)", resources[name])
     assert used, name
     warps = -(-KERNELS[name][0] // 32)
@@ -166,13 +184,12 @@ def complaints(resources: Any, code: Any) -> Iterator[str]:
     for name in sorted(KERNELS.keys() ^ resources.keys()):
         yield f"{name}: in one of the table and the object only"
     for name in sorted(KERNELS.keys() & resources.keys()):
-        threads, most, instructions = KERNELS[name]
+        _, most, instructions = KERNELS[name]
         used = {key: int(value) for key, value in
                 re.findall(r"(REG|STACK|LOCAL):(\d+)", resources[name])}
         if used["REG"] > most:
             yield f"{name}: {used['REG']} registers, more than {most}"
-        # They are given out in units of eight.
-        if (used["REG"] + 7) // 8 * 8 * threads > REGISTERS:
+        if of_partition(name, resources) > REGISTERS // PARTITIONS:
             yield f"{name}: a block does not fit the registers"
         spills = SPILLS.get(name, 0)
         if used["STACK"] > spills or used["LOCAL"] > 0:
@@ -182,7 +199,7 @@ def complaints(resources: Any, code: Any) -> Iterator[str]:
                 yield f"{name}: no {instruction}"
         for instruction, times in COUNTS.items():
             found = code[name].count(instruction)
-            if "Product<" in name and found != times:
+            if re.search("Product<|Chain<", name) and found != times:
                 yield f"{name}: {found} {instruction}, not {times}"
         for instruction in LOCAL_MEMORY:
             if not spills and re.search(rf"\b{instruction}\b", code[name]):

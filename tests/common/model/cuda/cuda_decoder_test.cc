@@ -1,6 +1,8 @@
 #include "common/model/cuda/cuda_decoder.h"
 
+#include <algorithm>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "common/cuda/emulated_device.h"
@@ -41,9 +43,14 @@ class CudaDecoderTest : public ::testing::Test {
         LoadCudaWeights(config_, *files, device_, pool, /*types=*/{});
     ASSERT_TRUE(weights.ok()) << weights.status();
     weights_ = *std::move(weights);
-    decoder_ = std::make_unique<CudaDecoder>(config_, weights_, CudaAngles(1),
-                                             device_, list_);
-    ASSERT_TRUE(decoder_->Reserve(256, 256).ok());
+    decoder_ = NewDecoder(device_);
+  }
+
+  std::unique_ptr<CudaDecoder> NewDecoder(cuda::ComputeDevice& device) {
+    auto decoder = std::make_unique<CudaDecoder>(config_, weights_,
+                                                 CudaAngles(1), device, list_);
+    EXPECT_TRUE(decoder->Reserve(256, 256).ok());
+    return decoder;
   }
 
   // Returns the kernels of a pass over sequences with these prefixes and trees.
@@ -73,7 +80,15 @@ class CudaDecoderTest : public ::testing::Test {
     return parents;
   }
 
-  cuda::EmulatedDevice device_{{}};
+  // Returns how many of the kernels are chains.
+  static int64_t Chains(const std::vector<cuda::KernelArgs>& kernels) {
+    return std::count_if(kernels.begin(), kernels.end(),
+                         [](const cuda::KernelArgs& args) {
+                           return std::holds_alternative<cuda::ChainArgs>(args);
+                         });
+  }
+
+  cuda::EmulatedDevice device_{{.resident_blocks = 0}};
   ModelConfig config_;
   CudaWeights weights_;
   KernelList list_;
@@ -94,6 +109,22 @@ TEST_F(CudaDecoderTest, KernelsAreToldTheSameWhileTextsGrow) {
   EXPECT_TRUE(KernelsOf({{2060, Star(3)}, {2070, Star(2)}}) == kernels);
   // More chunks give more work.
   EXPECT_FALSE(KernelsOf({{2200, Star(3)}, {2070, Star(2)}}) == kernels);
+}
+
+// A chain takes the place of six kernels, that of the last layer of four.
+TEST_F(CudaDecoderTest, LayersAreChainsWhereTheDeviceHoldsThem) {
+  const auto launched = KernelsOf({{100, Star(40)}});
+  EXPECT_EQ(Chains(launched), 0);
+  cuda::EmulatedDevice chaining({.resident_blocks = 132});
+  decoder_ = NewDecoder(chaining);
+  const auto chained = KernelsOf({{100, Star(40)}});
+  EXPECT_EQ(Chains(chained), config_.num_layers);
+  EXPECT_EQ(std::ssize(chained) + 5 * config_.num_layers - 2,
+            std::ssize(launched));
+  EXPECT_TRUE(KernelsOf({{95, Chain(40)}}) == chained);
+  EXPECT_EQ(Chains(KernelsOf({{100, Star(144)}})), config_.num_layers);
+  EXPECT_EQ(Chains(KernelsOf({{100, Star(145)}})), 0);
+  decoder_ = nullptr;  // before its device
 }
 
 }  // namespace

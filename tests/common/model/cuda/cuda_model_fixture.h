@@ -56,7 +56,7 @@ class CudaModelTest : public ::testing::TestWithParam<
   void SetUp() override {
     const auto& [kind, type, device] = GetParam();
     if (device == "cuda") {
-      auto opened = cuda::OpenCudaDevice(0);
+      auto opened = cuda::OpenCudaDevice(0, {.runs_chains = false});
       if (!opened.ok()) {
         GTEST_SKIP() << "no CUDA device to test: " << opened.status().message();
       }
@@ -96,7 +96,17 @@ class CudaModelTest : public ::testing::TestWithParam<
   std::shared_ptr<cuda::ComputeDevice> Device(uint64_t seed = 1) {
     if (cuda_ != nullptr) return cuda_;
     return std::make_shared<cuda::EmulatedDevice>(
-        cuda::EmulatedDevice::Options{.seed = seed});
+        cuda::EmulatedDevice::Options{.seed = seed, .resident_blocks = 0});
+  }
+  // Returns one that runs chains where it can.
+  std::shared_ptr<cuda::ComputeDevice> ChainingDevice(uint64_t seed) {
+    if (cuda_ == nullptr) {
+      return std::make_shared<cuda::EmulatedDevice>(
+          cuda::EmulatedDevice::Options{.seed = seed, .resident_blocks = 132});
+    }
+    auto opened = cuda::OpenCudaDevice(0, {.runs_chains = true});
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    return *std::move(opened);
   }
   std::unique_ptr<LanguageModel> Load(uint64_t seed = 1) {
     return LoadOn(Device(seed));

@@ -1,4 +1,5 @@
-// Passes that are replayed as graphs of the device.
+// Passes that are replayed as graphs of the device, and passes whose layers run
+// as chains.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -85,6 +86,17 @@ TEST_P(CudaModelTest, GraphsChangeNoBit) {
   EXPECT_EQ(replayed.features, launched.features);
   EXPECT_GE(device->captures, 5);  // more where freed memory comes again
   EXPECT_GE(device->replays, 10);
+}
+
+TEST_P(CudaModelTest, ChainsChangeNoBit) {
+  const Given launched = TakeRounds(*Load(), kVocab);
+  for (const uint64_t seed : {2, 3}) {
+    options_.cuda_graphs = seed == 3;
+    const auto model = LoadOn(ChainingDevice(seed));
+    const Given chained = TakeRounds(*model, kVocab);
+    EXPECT_EQ(chained.logits, launched.logits) << seed;
+    EXPECT_EQ(chained.features, launched.features) << seed;
+  }
 }
 
 TEST_P(CudaModelTest, ADeviceThatMakesNoGraphIsTakenAsItIs) {

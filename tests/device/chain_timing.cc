@@ -1,0 +1,208 @@
+#include "tests/device/chain_timing.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/cuda/chain_shape.h"
+#include "common/cuda/device_array.h"
+#include "common/cuda/layout.h"
+#include "common/cuda/product_shape.h"
+
+namespace espalier::cuda {
+namespace {
+
+template <typename T>
+using Array = DeviceArray<T>;
+
+// Layers with random weights, and what lies between their kernels.
+class Layers {
+ public:
+  static absl::StatusOr<Layers> Make(ComputeDevice& device,
+                                     const ChainLayer& shape, int count,
+                                     int rows) {
+    Layers layers(device, shape, rows);
+    RETURN_IF_ERROR(layers.Allocate(count));
+    return layers;
+  }
+
+  // Starts anew from the same rows.
+  absl::Status Reset() {
+    x_.Write(0, ones_);
+    counters_.Write(0, zeros_);
+    return Wait();
+  }
+  absl::Status Wait() { return device_->Wait(device_->Record()); }
+
+  void LaunchEach() {
+    for (const ChainArgs& chain : chains_) {
+      ForEachOfChain(chain,
+                     [this](const auto& kernel) { device_->Launch(kernel); });
+    }
+  }
+  void LaunchChains() {
+    for (const ChainArgs& chain : chains_) device_->Launch(chain);
+  }
+  const ChainArgs& first() const { return chains_[0]; }
+  int count() const { return static_cast<int>(chains_.size()); }
+
+  // Returns the residual stream and the parts of qkv.
+  absl::StatusOr<std::vector<float>> Results() {
+    const int64_t of_x = x_.size();
+    std::vector<float> values(of_x + int64_t{rows_} * shape_.qkv);
+    const auto all = absl::MakeSpan(values);
+    x_.Read(0, all.subspan(0, of_x));
+    parts_.Read(0, all.subspan(of_x));
+    RETURN_IF_ERROR(Wait());
+    return values;
+  }
+
+ private:
+  Layers(ComputeDevice& device, const ChainLayer& shape, int rows)
+      : device_(&device),
+        shape_(shape),
+        rows_(rows),
+        ones_(int64_t{rows} * shape.hidden, 1.0f),
+        zeros_(kChainCounters) {}
+
+  absl::Status Allocate(int count) {
+    const auto [attended, hidden, ffn, qkv] = shape_;
+    ASSIGN_OR_RETURN(x_, Array<float>::Make(*device_, std::ssize(ones_)));
+    const auto sizes = {PartsSize(hidden, attended), PartsSize(hidden, ffn),
+                        PartsSize(qkv, hidden)};
+    ASSIGN_OR_RETURN(parts_, Array<float>::Make(*device_, std::max(sizes)));
+    ASSIGN_OR_RETURN(weight_, Array<float>::Make(*device_, hidden));
+    weight_.Write(0, absl::MakeSpan(ones_).subspan(0, hidden));
+    ASSIGN_OR_RETURN(counters_,
+                     Array<uint32_t>::Make(*device_, kChainCounters));
+    ASSIGN_OR_RETURN(attended_,
+                     NewRandom(PaddedRows(rows_), attended, 0x1p-3f));
+    ASSIGN_OR_RETURN(normed_, NewRandom(PaddedRows(rows_), hidden, 0));
+    ASSIGN_OR_RETURN(gated_, NewRandom(PaddedRows(rows_), ffn, 0));
+    for (int i = 0; i < count; ++i) RETURN_IF_ERROR(AddLayer());
+    return Wait();
+  }
+
+  absl::Status AddLayer() {
+    const auto [attended, hidden, ffn, qkv] = shape_;
+    ChainArgs chain;
+    chain.num_steps = kMaxChainSteps;
+    ASSIGN_OR_RETURN(chain.products[0], Product(hidden, attended_, attended));
+    ASSIGN_OR_RETURN(chain.products[1], Product(2 * ffn, normed_, hidden));
+    ASSIGN_OR_RETURN(chain.products[2], Product(hidden, gated_, ffn));
+    ASSIGN_OR_RETURN(chain.products[3], Product(qkv, normed_, hidden));
+    chain.products[1].parts = nullptr;
+    chain.products[1].gated = gated_.data();
+    chain.norms[0] = Norm(attended);
+    chain.norms[1] = Norm(ffn);
+    chain.counters = counters_.data();
+    chain.blocks = ChainBlocks(chain, device_->info().resident_blocks);
+    chains_.push_back(chain);
+    return absl::OkStatus();
+  }
+
+  // Small numbers, so that sums stay finite.
+  absl::StatusOr<Array<unsigned char>> NewRandom(int outputs, int inputs,
+                                                 float scale) {
+    const int strips = (outputs + kStripOutputs - 1) / kStripOutputs;
+    const int padded = strips * kStripOutputs;
+    ASSIGN_OR_RETURN(auto array, Array<unsigned char>::Make(
+                                     *device_, int64_t{2} * padded * inputs));
+    device_->Launch(RandomWeightsArgs{.seed = ++seed_,
+                                      .scale = scale,
+                                      .rows = padded,
+                                      .outputs = padded,
+                                      .inputs = inputs,
+                                      .out = array.data()});
+    return array;
+  }
+  absl::StatusOr<ProductArgs> Product(int outputs,
+                                      const Array<unsigned char>& rows,
+                                      int inputs) {
+    ASSIGN_OR_RETURN(auto weights, NewRandom(outputs, inputs, 0x1p-9f));
+    weights_.push_back(std::move(weights));
+    return ProductArgs{.weights = weights_.back().data(),
+                       .activations = rows.data(),
+                       .rows = rows_,
+                       .inputs = inputs,
+                       .outputs = outputs,
+                       .parts = parts_.data()};
+  }
+  ResidualNormArgs Norm(int inputs) const {
+    return {.x = x_.data(),
+            .parts = {.values = parts_.data(),
+                      .splits = ProductSplits(shape_.hidden, inputs),
+                      .padded_rows = PaddedRows(rows_),
+                      .outputs = shape_.hidden},
+            .rows = rows_,
+            .hidden = shape_.hidden,
+            .weight = weight_.data(),
+            .epsilon = 1e-5f,
+            .out = normed_.data(),
+            .out_block = RowBlock(rows_)};
+  }
+  int64_t PartsSize(int outputs, int inputs) const {
+    return int64_t{ProductSplits(outputs, inputs)} * PaddedRows(rows_) *
+           outputs;
+  }
+
+  ComputeDevice* device_;
+  ChainLayer shape_;
+  int rows_;
+  uint64_t seed_ = 0;
+  std::vector<float> ones_;
+  std::vector<uint32_t> zeros_;
+  Array<float> x_, parts_, weight_;
+  Array<uint32_t> counters_;
+  Array<unsigned char> attended_, normed_, gated_;
+  std::vector<Array<unsigned char>> weights_;
+  std::vector<ChainArgs> chains_;
+};
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+absl::StatusOr<ChainTimes> TimeChains(ComputeDevice& device,
+                                      const ChainLayer& shape, int layers,
+                                      int rows, int turns) {
+  ASSIGN_OR_RETURN(Layers all, Layers::Make(device, shape, layers, rows));
+  const int blocks = device.info().resident_blocks;
+  if (!ChainFits(all.first(), blocks)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no chain of ", rows, " rows on a device that holds ",
+                     blocks, " blocks"));
+  }
+  const std::function<void()> ways[] = {[&] { all.LaunchEach(); },
+                                        [&] { all.LaunchChains(); }};
+  std::vector<double> times[2];
+  std::vector<float> results[2];
+  for (int turn = 0; turn <= turns; ++turn) {  // the first one is not counted
+    for (int way = 0; way < 2; ++way) {
+      RETURN_IF_ERROR(all.Reset());
+      const absl::Time start = absl::Now();
+      ways[way]();
+      RETURN_IF_ERROR(all.Wait());
+      const double us = absl::ToDoubleMicroseconds(absl::Now() - start);
+      if (turn > 0) times[way].push_back(us / all.count());
+      ASSIGN_OR_RETURN(results[way], all.Results());
+    }
+  }
+  return ChainTimes{
+      .chain_us = Median(times[1]),
+      .launches_us = Median(times[0]),
+      .same_bits = std::memcmp(results[0].data(), results[1].data(),
+                               results[0].size() * 4) == 0};
+}
+
+}  // namespace espalier::cuda

@@ -1,0 +1,30 @@
+#ifndef ESPALIER_TESTS_DEVICE_CHAIN_TIMING_H_
+#define ESPALIER_TESTS_DEVICE_CHAIN_TIMING_H_
+
+#include "absl/status/statusor.h"
+#include "common/cuda/compute_device.h"
+
+namespace espalier::cuda {
+
+// The products of a layer, in numbers.
+struct ChainLayer {
+  int attended = 0, hidden = 0, ffn = 0, qkv = 0;
+};
+inline constexpr ChainLayer kQwen3ChainLayer = {4096, 4096, 12288, 6144};
+
+struct ChainTimes {
+  double chain_us = 0, launches_us = 0;  // of a layer, the median of several
+  bool same_bits = false;                // of the residual stream and of qkv
+};
+
+// Times layers without attention as chains beside the same kernels launched one
+// by one, the ways in turns. So many layers have weights of their own, which
+// should be more than a cache holds. FAILED_PRECONDITION: the device does not
+// run such a chain. RESOURCE_EXHAUSTED, UNAVAILABLE: as of the device.
+absl::StatusOr<ChainTimes> TimeChains(ComputeDevice& device,
+                                      const ChainLayer& shape, int layers,
+                                      int rows, int turns);
+
+}  // namespace espalier::cuda
+
+#endif  // ESPALIER_TESTS_DEVICE_CHAIN_TIMING_H_
