@@ -9,23 +9,32 @@ namespace espalier::coordinator {
 // Estimates what a round of plain decoding takes, less the rows of other
 // sessions: the pass, hops, wake-ups and whatever else the machine does.
 // Measured by rounds of plain decoding; between these, it follows the
-// verifier's estimate of the pass downwards, and is measured again if that or
-// the rest of other rounds changes much. It does not follow upwards: passes
-// after a network's work find cold caches, which passes of plain decoding do
-// not. A pace that is too short is found out, because drafting then seems not
-// to pay, and plain rounds follow. Lives on the executor.
+// verifier's estimate of the pass downwards from what the passes of these
+// rounds took, since the estimate itself lags behind a machine that becomes
+// quicker. It is measured again if the estimate or the rest of other rounds
+// changes much. It does not follow upwards: passes after a network's work find
+// cold caches, which passes of plain decoding do not. A pace that is too short
+// is found out, because drafting then seems not to pay, and plain rounds
+// follow. Lives on the executor.
 class PlainPace {
  public:
-  // A round of plain decoding took `seconds`; the verifier expects
-  // pass_seconds of its pass, 0: it does not know.
-  void Observe(double seconds, double pass_seconds) {
-    if (Differs(pass_seconds) || has_changed_) *this = PlainPace();
+  struct Pass {
+    double expected = 0;  // seconds, by the verifier; 0: it does not know
+    double took = 0;      // seconds
+  };
+  // A round of plain decoding took `seconds`, its pass included.
+  void Observe(double seconds, Pass pass) {
+    if (Differs(pass.expected) || has_changed_) *this = PlainPace();
     // The round may have been held up.
-    if (weight_ >= kFew) seconds = std::min(seconds, kHeldUp * seconds_);
+    if (weight_ >= kFew) {
+      seconds = std::min(seconds, kHeldUp * seconds_);
+      pass.took = std::min(pass.took, kHeldUp * pass_seconds_);
+    }
     weight_ = std::min(weight_ + 1, kMemory);
     is_known_ |= weight_ >= kFew;
     seconds_ += (seconds - seconds_) / weight_;
-    pass_seconds_ += (pass_seconds - pass_seconds_) / weight_;
+    expected_ += (pass.expected - expected_) / weight_;
+    pass_seconds_ += (pass.took - pass_seconds_) / weight_;
   }
   // A round was not one of plain decoding. rest_seconds: what it took without
   // its drafts and its pass, as the verifier expected it.
@@ -70,12 +79,13 @@ class PlainPace {
   static constexpr double kChange = 0.3;     // of a round
 
   bool Differs(double pass_seconds) const {
-    return weight_ > 0 && pass_seconds > 0 && pass_seconds_ > 0 &&
-           std::abs(std::log(pass_seconds / pass_seconds_)) > kDifferent;
+    return weight_ > 0 && pass_seconds > 0 && expected_ > 0 &&
+           std::abs(std::log(pass_seconds / expected_)) > kDifferent;
   }
 
   double seconds_ = 0;       // of a round
-  double pass_seconds_ = 0;  // as the verifier expected it in those rounds
+  double pass_seconds_ = 0;  // of their passes
+  double expected_ = 0;      // as the verifier expected these
   double weight_ = 0;
   bool is_known_ = false;  // by a few rounds
   // Other rounds since it was measured: how many, and means of the first and

@@ -209,7 +209,11 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
       won = ledger_.Enter(tokens, seconds, plain);
     }
   } else {
-    plain_.Observe(seconds - OthersSeconds(), LonePassSeconds());
+    const double took = absl::ToDoubleSeconds(round.pass);
+    plain_.Observe(
+        seconds - OthersSeconds(),
+        {.expected = LonePassSeconds(),
+         .took = took > 0 ? took - OthersSeconds() : LonePassSeconds()});
     kind_.plain = plain_;
   }
   LearnDrafters(round, tokens, other);

@@ -76,6 +76,7 @@ class SpeculationControl {
     absl::Duration duration = {};
     absl::Duration draft_wait = {};  // of it
     absl::Duration handling = {};    // of it: merging trees, learning from them
+    absl::Duration pass = {};        // of it: the verifier's; zero: not known
     int64_t num_nodes = 0;           // of the verified tree, root excluded
   };
   // Ends the round. Returns the time that speculation won in it, compared with

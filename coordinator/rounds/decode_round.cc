@@ -113,6 +113,7 @@ void DecodeRound::LearnFrom(absl::Span<const TokenId> emitted,
                        .duration = scope_.Now() - started_ - held_up_,
                        .draft_wait = draft_wait_,
                        .handling = handling_,
+                       .pass = pass_,
                        .num_nodes = tree_.num_nodes() - 1});
   uint64_t asked = 0;
   for (size_t i = 0; i < returns.size(); ++i) {
@@ -232,6 +233,7 @@ void DecodeRound::OnVerified(const Session& session,
   }
   verified_ = true;
   held_up_ = HeldUp(*verified);
+  pass_ = verified->verify_result.timings.forward;
   result_.verify_result = std::move(verified->verify_result);
   result_.round_trip = last_round_trip_ = verified->round_trip;
   result_.tree = &tree_;

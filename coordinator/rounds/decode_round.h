@@ -108,6 +108,7 @@ class DecodeRound {
   absl::Duration held_up_;     // the last round, by what no later round repeats
   absl::Duration draft_wait_;  // in the last round that drafted
   absl::Duration handling_;    // of its trees, by this thread
+  absl::Duration pass_;        // in the last round
   std::map<uint64_t, absl::Duration> balance_;
 
   // State of the round in progress, or of the last one.

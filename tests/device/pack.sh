@@ -14,7 +14,7 @@ readonly limit_mib=64
 
 # Kernels, models and the verifier's engine on the device; what measures; the services.
 tests=(device_probes_test cuda_test cuda_model_test model_test drafter_test verifier_engine_test
-  chain_bench device_bench device_tune graph_bench)
+  device_bench device_tune graph_bench)
 programs=(espalier espalier-coordinator espalier-drafter espalier-node
   espalier-verifier)
 

@@ -33,7 +33,8 @@ const std::vector<std::pair<std::string, Experiment>>& Experiments() {
   static const auto* const all =
       new std::vector<std::pair<std::string, Experiment>>{
           {"widths", TuneWidths}, {"cache", TuneCache}, {"blocks", TuneBlocks},
-          {"norms", TuneNorms},   {"sums", TuneSums},   {"chunks", TuneChunks}};
+          {"norms", TuneNorms},   {"sums", TuneSums},   {"chunks", TuneChunks},
+          {"chain", TuneChain}};
   return *all;
 }
 

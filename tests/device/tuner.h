@@ -118,6 +118,7 @@ std::vector<Finding> TuneBlocks(Tuner& tuner);
 std::vector<Finding> TuneNorms(Tuner& tuner);
 std::vector<Finding> TuneSums(Tuner& tuner);
 std::vector<Finding> TuneChunks(Tuner& tuner);
+std::vector<Finding> TuneChain(Tuner& tuner);
 
 }  // namespace espalier::cuda
 

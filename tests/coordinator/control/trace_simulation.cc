@@ -234,7 +234,8 @@ Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer,
     TokenTree tree = TreeOf(round.trees[round.asked]);
     if (!rests) control.Cut(tree);
     const int64_t nodes = tree.num_nodes() - 1;
-    round.ms += Wait() + PassMs(nodes + 1) + round.beside_ms;
+    const double pass_ms = PassMs(nodes + 1);
+    round.ms += Wait() + pass_ms + round.beside_ms;
     if (!spec_.own_cores && (round.asked | round.late) > 1) {
       round.ms += spec_.presence;
     }
@@ -246,6 +247,7 @@ Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer,
          .num_tokens = tokens,
          .duration = absl::Milliseconds(round.ms),
          .draft_wait = absl::Milliseconds(draft_ms),
+         .pass = absl::Milliseconds(pass_ms),
          .num_nodes = nodes});
     result.balance_ms += absl::ToDoubleMilliseconds(won);
     result.ms += round.ms;

@@ -1,0 +1,59 @@
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/cuda/chain_shape.h"
+#include "common/cuda/cuda_device.h"
+#include "common/cuda/emulated_device.h"
+#include "tests/device/chain_timing.h"
+#include "tests/device/tuner.h"
+
+namespace espalier::cuda {
+namespace {
+
+// Returns a device that runs chains, whatever the source says of them.
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenForChains(bool emulated) {
+  if (!emulated) return OpenCudaDevice(0, {.runs_chains = true});
+  return std::make_unique<EmulatedDevice>(
+      EmulatedDevice::Options{.resident_blocks = 132});
+}
+
+[[noreturn]] void Fail(const absl::Status& status) {
+  std::cerr << "chain: " << status << std::endl;
+  std::exit(1);
+}
+
+}  // namespace
+
+// Experiment 4 of the study: layers without attention, all of them as chains.
+std::vector<Finding> TuneChain(Tuner& tuner) {
+  constexpr double kLeastGain = 8;  // us of a layer of 65 rows
+  constexpr int kRows = 65;
+  const ChainLayer shape =
+      tuner.tiny() ? ChainLayer{64, 128, 192, 192} : kQwen3ChainLayer;
+  const int layers = tuner.tiny() ? 2 : 12, turns = tuner.tiny() ? 1 : 31;
+  const auto device = OpenForChains(tuner.tiny());
+  if (!device.ok()) Fail(device.status());
+  Finding finding = {.form = "the chain in place of launches",
+                     .threshold = absl::StrFormat("%.0f us less at %d rows",
+                                                  kLeastGain, kRows)};
+  for (const int rows : {1, 16, kRows}) {
+    const auto times = TimeChains(**device, shape, layers, rows, turns);
+    if (!times.ok()) Fail(times.status());
+    absl::StrAppendFormat(&finding.figure,
+                          "a layer of %d rows: %.1f of %.1f us%s; ", rows,
+                          times->chain_us, times->launches_us,
+                          times->same_bits ? "" : ", OTHER BITS");
+    finding.is_taken = times->launches_us - times->chain_us >= kLeastGain;
+  }
+  finding.line = absl::StrCat("common/cuda/chain_shape.h: kRunsChains = ",
+                              finding.is_taken ? "true" : "false");
+  finding.is_in_source = kRunsChains == finding.is_taken;
+  return {finding};
+}
+
+}  // namespace espalier::cuda
