@@ -64,7 +64,6 @@ class PlainPace {
   PlainPace Recalled() const {
     PlainPace copy = *this;
     copy.weight_ = std::min(weight_, 2 * kFew);
-    copy.rests_ = copy.first_rest_ = copy.last_rest_ = 0;
     return copy;
   }
 
@@ -76,7 +75,7 @@ class PlainPace {
   static constexpr double kHeldUp = 1.5;  // rounds
   static constexpr double kMax = 4;
   static constexpr double kDifferent = 0.4;  // in the logarithm
-  static constexpr double kChange = 0.3;     // of a round
+  static constexpr double kChange = 0.2;     // of a round
 
   bool Differs(double pass_seconds) const {
     return weight_ > 0 && pass_seconds > 0 && expected_ > 0 &&
