@@ -31,16 +31,16 @@ absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenForChains(bool emulated) {
 
 // Experiment 4 of the study: layers without attention, all of them as chains.
 std::vector<Finding> TuneChain(Tuner& tuner) {
-  constexpr double kLeastGain = 8;  // us of a layer of 65 rows
+  constexpr double kMinGain = 8;  // us of a layer of 65 rows
   constexpr int kRows = 65;
   const ChainLayer shape =
       tuner.tiny() ? ChainLayer{64, 128, 192, 192} : kQwen3ChainLayer;
   const int layers = tuner.tiny() ? 2 : 12, turns = tuner.tiny() ? 1 : 31;
   const auto device = OpenForChains(tuner.tiny());
   if (!device.ok()) Fail(device.status());
-  Finding finding = {.form = "the chain in place of launches",
-                     .threshold = absl::StrFormat("%.0f us less at %d rows",
-                                                  kLeastGain, kRows)};
+  Finding finding = {
+      .form = "the chain in place of launches",
+      .threshold = absl::StrFormat("%.0f us less at %d rows", kMinGain, kRows)};
   for (const int rows : {1, 16, kRows}) {
     const auto times = TimeChains(**device, shape, layers, rows, turns);
     if (!times.ok()) Fail(times.status());
@@ -48,7 +48,7 @@ std::vector<Finding> TuneChain(Tuner& tuner) {
                           "a layer of %d rows: %.1f of %.1f us%s; ", rows,
                           times->chain_us, times->launches_us,
                           times->same_bits ? "" : ", OTHER BITS");
-    finding.is_taken = times->launches_us - times->chain_us >= kLeastGain;
+    finding.is_taken = times->launches_us - times->chain_us >= kMinGain;
   }
   finding.line = absl::StrCat("common/cuda/chain_shape.h: kRunsChains = ",
                               finding.is_taken ? "true" : "false");

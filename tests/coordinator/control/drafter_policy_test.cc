@@ -64,10 +64,9 @@ class DrafterPolicyTest : public testing::Test {
     for (size_t i = 0; i < calls.size(); ++i) {
       if (calls[i].attention == Attention::kNone) calls[i] = further[i];
     }
-    policy_->Learn(Answers(calls),
-                   {.tokens = 1 + others_,
-                    .handling = handling_,
-                    .other = other_seconds_});
+    policy_->Learn(Answers(calls), {.tokens = 1 + others_,
+                                    .handling = handling_,
+                                    .other = other_seconds_});
   }
 
   std::vector<DrafterReturn> Answers(const std::vector<DraftCall>& calls) {
