@@ -2,12 +2,13 @@
 """Answers after fresh starts of `espalier serve`, beside plain decoding.
 
     starts.py BIN/espalier [--starts 6] [--answers 20] [--tokens 128]
-              [--temperature 0,1] [--busy 0]
+              [--temperature 0,1] [--busy 0] [--noise]
 
 For each start: a server, then prompts of the suites in turn, each with speculation and without,
 the two sides in turns. Prints how many times as fast as plain decoding the first answer, the worst
 one and all together are, by suite too, and what the server itself says that it won (balance_ms).
---busy N runs N endless loops beside it, from before the start on.
+--busy N runs N endless loops beside it, from before the start on. --noise decodes plainly on both
+sides: what the machine alone makes of first and worst answers.
 """
 
 import argparse
@@ -80,7 +81,8 @@ def run_start(args: argparse.Namespace, temperature: float, turn: int) -> list[A
             for i, (suite, prompt) in enumerate(chosen):
                 sides = {}
                 for plain in ((False, True) if i % 2 == 0 else (True, False)):
-                    sides[plain] = server.answer(prompt, args.tokens, temperature, plain)
+                    sides[plain] = server.answer(prompt, args.tokens, temperature,
+                                                 plain or args.noise)
                 if sides[False]["token_ids"] != sides[True]["token_ids"]:
                     sys.exit(f"the texts differ: {suite}: {prompt}")
                 rows.append((suite, decode_ms(sides[False]), decode_ms(sides[True]),
@@ -105,6 +107,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--temperature", default="0,1")
     parser.add_argument("--busy", type=int, default=0)
+    parser.add_argument("--noise", action="store_true")
     args = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {args.busy} endless loops")
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
