@@ -10,16 +10,18 @@ namespace espalier::drafter {
 namespace {
 
 absl::StatusOr<ComputeDType> TypeOf(
-    const std::map<std::string, std::string>& options) {
+    const std::map<std::string, std::string>& options,
+    ComputeDType cpu_type = ComputeDType::kInt4) {
   OptionReader reader("eagle", options);
-  const HeadRuntime runtime = ReadHeadRuntime(reader);
+  const HeadRuntime runtime = ReadHeadRuntime(reader, cpu_type);
   const absl::Status read = reader.Finish();
   if (!read.ok()) return read;
   return runtime.dtype;
 }
 
-TEST(HeadRuntime, WeightsTakeAByteUnlessTheOptionSaysOtherwise) {
-  EXPECT_EQ(*TypeOf({}), ComputeDType::kInt8);
+TEST(HeadRuntime, HasTheTypeOfItsDrafterUnlessTheOptionSaysOtherwise) {
+  EXPECT_EQ(*TypeOf({}), ComputeDType::kInt4);
+  EXPECT_EQ(*TypeOf({}, ComputeDType::kInt8), ComputeDType::kInt8);
   EXPECT_EQ(*TypeOf({{"compute_type", "float32"}}), ComputeDType::kFloat32);
   for (const char* device : {"emulated", "cuda", "cuda:1"}) {
     EXPECT_EQ(*TypeOf({{"device", device}}), ComputeDType::kFp8);
