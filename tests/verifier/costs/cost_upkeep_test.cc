@@ -257,6 +257,22 @@ TEST(CostUpkeep, SessionsWaitForOneMeasurementInSixteenOfTheirPasses) {
   EXPECT_GT(num_passes, 100 * 16 / 28);
 }
 
+TEST(CostUpkeep, NoMeasurementBeforeAPassHasMoreRowsThanAPassMay) {
+  const auto flat = [](int64_t) { return 1.0; };
+  constexpr int64_t kRows = 4;
+  CostUpkeep upkeep(TableOf(kWide, flat), /*max_rows=*/kRows);
+  int num_measured = 0;
+  for (int i = 0; i < 1000; ++i) {
+    upkeep.Observe(kRows, absl::Milliseconds(i % 2 ? 5 : 50));
+    const auto rows = upkeep.RowsBefore(kRows);
+    if (!rows) continue;
+    EXPECT_LE(*rows, kRows);
+    upkeep.ObserveBefore(*rows, absl::Milliseconds(30), absl::Milliseconds(50));
+    ++num_measured;
+  }
+  EXPECT_GT(num_measured, 0);
+}
+
 // A start on a busy machine said that 36 times as long, and in proportion to
 // the rows.
 TEST_P(CostUpkeepTest, ADoubtfulTableIsCorrectedSooner) {
