@@ -6,7 +6,8 @@
 namespace espalier {
 
 // Looks again and again until `is_over()`, or until `is_late()`, which is asked
-// now and then. Yields, so that whoever it waits for can have this core.
+// now and then. Yields, so that the thread that it waits for can run on this
+// core.
 template <typename Condition, typename Limit>
 void SpinUntil(Condition is_over, Limit is_late) {
   constexpr int kLooksPerYield = 64;

@@ -25,8 +25,7 @@ std::string Describe(cudaError_t error) {
   return absl::StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
 }
 
-// Returns the turn of all queues of a GPU that this process has opened: there
-// is one for each GPU, whoever opens it.
+// Returns the turn that all queues of this process on a GPU take.
 ResidentTurn& TurnOf(int index) {
   static Mutex mutex;
   static auto* const turns = new std::map<int, ResidentTurn>;  // never deleted

@@ -27,6 +27,7 @@
 #include "common/cuda/product_shape.h"
 #include "common/model/cuda/cuda_pass.h"
 #include "nlohmann/json.hpp"
+#include "tests/device/bench_flags.h"
 
 namespace espalier::cuda {
 namespace {
@@ -431,19 +432,8 @@ class Bench {
 };
 
 int Main(int argc, char** argv) {
-  std::string device = "cuda", json;
-  std::set<std::string> sections;
-  for (int i = 1; i < argc; ++i) {
-    const std::string arg = argv[i];
-    if (arg == "--device" && i + 1 < argc) {
-      device = argv[++i];
-    } else if (arg == "--json" && i + 1 < argc) {
-      json = argv[++i];
-    } else {
-      sections.insert(arg);
-    }
-  }
-  const bool emulated = device == "emulated";
+  const BenchFlags flags(argc, argv);
+  const bool emulated = flags.emulated;
   const auto open = [emulated](bool dependent) {
     auto opened = emulated
                       ? OpenEmulatedDevice()
@@ -452,7 +442,8 @@ int Main(int argc, char** argv) {
     std::cerr << opened.status().message() << std::endl;
     std::exit(1);
   };
-  Bench(emulated ? TinySizes() : FullSizes(), open, json).Run(sections);
+  Bench(emulated ? TinySizes() : FullSizes(), open, flags.json)
+      .Run(flags.names);
   return 0;
 }
 

@@ -6,7 +6,6 @@
 // A paragraph for each finding, and an object of the file.
 #include <fstream>
 #include <iostream>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "common/cuda/cuda_device.h"
 #include "common/cuda/open_emulated_device.h"
 #include "nlohmann/json.hpp"
+#include "tests/device/bench_flags.h"
 #include "tests/device/tuner.h"
 
 #if !defined(ESPALIER_HAS_NVCC)
@@ -62,28 +62,17 @@ void Report(const std::string& name, const Finding& finding,
 }
 
 int Main(int argc, char** argv) {
-  std::string device = "cuda", json;
-  std::set<std::string> wanted;
-  for (int i = 1; i < argc; ++i) {
-    const std::string arg = argv[i];
-    if (arg == "--device" && i + 1 < argc) {
-      device = argv[++i];
-    } else if (arg == "--json" && i + 1 < argc) {
-      json = argv[++i];
-    } else {
-      wanted.insert(arg);
-    }
-  }
-  const bool emulated = device == "emulated";
+  const BenchFlags flags(argc, argv);
+  const bool emulated = flags.emulated;
   auto opened = emulated ? OpenEmulatedDevice() : OpenCudaDevice(0);
   if (!opened.ok()) {
     std::cerr << opened.status().message() << std::endl;
     return 1;
   }
   Tuner tuner(*std::move(opened), OpenVariantQueue(emulated), emulated);
-  std::ofstream file(json);
+  std::ofstream file(flags.json);
   for (const auto& [name, experiment] : Experiments()) {
-    if (!wanted.empty() && !wanted.contains(name)) continue;
+    if (!flags.names.empty() && !flags.names.contains(name)) continue;
     for (const Finding& finding : experiment(tuner)) {
       Report(name, finding, file);
     }

@@ -4,6 +4,7 @@
 #include "common/cuda/kernels/chain_norm.h"
 #include "common/cuda/kernels/chain_rings.h"
 #include "common/cuda/kernels/chain_strip.h"
+#include "common/cuda/kernels/e4m3_product.h"
 
 namespace espalier::cuda {
 namespace {
@@ -23,10 +24,10 @@ DEVICE void RunPartsOfBlock(const ProductArgs& product, const Rings& rings,
     }
     float sums[kRows / 2];
     if constexpr (kIsE4m3) {
-      MultiplyE4m3Strip<kRows>(tiles, sums);
+      MultiplyE4m3Tiles<kRows>(tiles, sums);
       ScaleSums<kRows>(product, part, sums);
     } else {
-      MultiplyStrip<kRows>(tiles, sums);
+      MultiplyTiles<kRows, kWidestMultiply>(tiles, sums);
     }
     WriteSums<kRows>(product, part, sums);
   });

@@ -2,7 +2,7 @@
 #define ESPALIER_COMMON_CUDA_KERNELS_CHAIN_STRIP_H_
 
 #include "common/cuda/kernels/chain_rings.h"
-#include "common/cuda/kernels/e4m3_product.h"
+#include "common/cuda/kernels/product.h"
 
 namespace espalier::cuda {
 namespace {
@@ -12,7 +12,7 @@ struct RingPlace {
   uint32_t page = 0, slot = 0;
 };
 
-// A warpgroup's pages and slots of a part, tile by tile.
+// A warpgroup's tiles of a part, in pages and slots; see MultiplyTiles.
 template <typename Rings>
 class TilesOfStrip {
  public:
@@ -55,70 +55,6 @@ class TilesOfStrip {
   const int count_, strips_;
   const uint32_t page_, slot_;
 };
-
-// Multiplies a strip by the rows, over all tiles, as MultiplyTiles does.
-template <int kRows, typename Tiles>
-DEVICE void MultiplyStrip(const Tiles& tiles, float (&sums)[kRows / 2]) {
-#pragma unroll
-  for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
-  HoldSums(sums);
-  for (int tile = 0; tile < tiles.count(); ++tile) {
-    const uint32_t strip = SharedAddress(tiles.Weights(tile));
-    const uint32_t rows = SharedAddress(tiles.Rows(tile));
-    tiles.Wait(tile);
-    GroupFence();
-#pragma unroll
-    for (int k = 0; k < kTileColumns / 16; ++k) {
-      GroupMultiply<kRows>(sums, TileDescriptor(strip + k * 32),
-                           TileDescriptor(rows + k * 32));
-    }
-    GroupCommit();
-    // The tile before has been read by now; this one goes on.
-    GroupWait<1>();
-    if (tile > 0) tiles.GiveBack(tile - 1);
-  }
-  GroupWait<0>();
-  HoldSums(sums);
-  tiles.GiveBack(tiles.count() - 1);
-}
-
-// Multiplies a strip in e4m3, as MultiplyE4m3Tiles does.
-template <int kRows, typename Tiles>
-DEVICE void MultiplyE4m3Strip(const Tiles& tiles, float (&sums)[kRows / 2]) {
-  constexpr int kHeld = HeldSteps(kRows);
-  uint32_t held[kHeld][4];
-#pragma unroll
-  for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
-  HoldSums(sums);
-  for (int tile = 0; tile < tiles.count(); ++tile) {
-    const uint32_t rows = SharedAddress(tiles.Rows(tile));
-    const Piece* const pieces =
-        reinterpret_cast<const Piece*>(tiles.Weights(tile)) + threadIdx.x % 128;
-    tiles.Wait(tile);
-#pragma unroll 1
-    for (int first = 0; first < kTileColumns / 16; first += kHeld) {
-      Piece codes[kHeld / 2];
-#pragma unroll
-      for (int i = 0; i < kHeld / 2; ++i) {
-        codes[i] = pieces[(first / 2 + i) * 128];
-      }
-      GroupWait<0>();
-      if (first == 0 && tile > 0) tiles.GiveBack(tile - 1);
-      WidenPieces(codes, held);
-      HoldFactors(held);
-      GroupFence();
-#pragma unroll
-      for (int k = 0; k < kHeld; ++k) {
-        GroupMultiplyHeld<kRows>(sums, held[k],
-                                 TileDescriptor(rows + (first + k) * 32));
-      }
-      GroupCommit();
-    }
-  }
-  GroupWait<0>();
-  HoldSums(sums);
-  tiles.GiveBack(tiles.count() - 1);
-}
 
 }  // namespace
 }  // namespace espalier::cuda

@@ -167,19 +167,41 @@ DEVICE void MultiplyRows(float* sums, uint64_t weights, uint64_t rows) {
   }
 }
 
-// Multiplies a warpgroup's strip by the rows, over all tiles of the part.
-template <int kRows, int kWidest, typename Ring>
-DEVICE void MultiplyTiles(const ProductPart& part, int before, const Ring& ring,
-                          float (&sums)[kRows / 2]) {
-  const int group = threadIdx.x / 128;
+// A warpgroup's tiles of a part, in a ring, after so many others.
+template <typename Ring>
+class TilesInRing {
+ public:
+  DEVICE TilesInRing(const ProductPart& part, int before, const Ring& ring)
+      : ring_(ring), count_(part.tiles), before_(before) {}
+
+  DEVICE int count() const { return count_; }
+  DEVICE void Wait(int tile) const { ring_.AwaitFull(before_ + tile); }
+  DEVICE const unsigned char* Weights(int tile) const {
+    return ring_.Strip(before_ + tile, threadIdx.x / 128);
+  }
+  DEVICE const unsigned char* Rows(int tile) const {
+    return ring_.Rows(before_ + tile);
+  }
+  DEVICE void GiveBack(int tile) const {
+    if (threadIdx.x % 32 == 0) ring_.GiveBack(before_ + tile);
+  }
+
+ private:
+  const Ring& ring_;
+  const int count_, before_;
+};
+
+// Multiplies a warpgroup's strip by the rows, over all tiles of a part,
+// wherever these are brought: TilesInRing, or as that.
+template <int kRows, int kWidest, typename Tiles>
+DEVICE void MultiplyTiles(const Tiles& tiles, float (&sums)[kRows / 2]) {
 #pragma unroll
   for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
   HoldSums(sums);
-  const int end = before + part.tiles;
-  for (int at = before; at < end; ++at) {
-    const uint32_t strip = SharedAddress(ring.Strip(at, group));
-    const uint32_t rows = SharedAddress(ring.Rows(at));
-    ring.AwaitFull(at);
+  for (int tile = 0; tile < tiles.count(); ++tile) {
+    const uint32_t strip = SharedAddress(tiles.Weights(tile));
+    const uint32_t rows = SharedAddress(tiles.Rows(tile));
+    tiles.Wait(tile);
     GroupFence();
 #pragma unroll
     for (int k = 0; k < kTileColumns / 16; ++k) {
@@ -189,10 +211,10 @@ DEVICE void MultiplyTiles(const ProductPart& part, int before, const Ring& ring,
     GroupCommit();
     // The tile before has been read by now; this one goes on.
     GroupWait<1>();
-    if (at > before && threadIdx.x % 32 == 0) ring.GiveBack(at - 1);
+    if (tile > 0) tiles.GiveBack(tile - 1);
   }
   GroupWait<0>();
-  if (threadIdx.x % 32 == 0) ring.GiveBack(end - 1);
+  tiles.GiveBack(tiles.count() - 1);
   HoldSums(sums);
 }
 
@@ -268,7 +290,7 @@ DEVICE void RunProduct(const ProductArgs& args, unsigned char* shared) {
   ForParts<kGroups>(args, [&](const ProductPart& part, int before) {
     if (!part.HasStrip()) return PassTiles(part, before, ring);
     float sums[kRows / 2];
-    MultiplyTiles<kRows, kWidest>(part, before, ring, sums);
+    MultiplyTiles<kRows, kWidest>(TilesInRing(part, before, ring), sums);
     WaitForPrevious();
     WriteSums<kRows>(args, part, sums);
   });

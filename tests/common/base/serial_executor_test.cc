@@ -177,7 +177,7 @@ TEST_P(SerialExecutorTest, DispatchTakesItsTurnBehindWhatRunsAndIsDue) {
   EXPECT_THAT(ran, ElementsAre(1, 2, 3));
 }
 
-TEST_P(SerialExecutorTest, OneTaskAtATimeWhoeverRunsIt) {
+TEST_P(SerialExecutorTest, RunsOneTaskAtATimeOnAnyThread) {
   int count = 0;  // unguarded
   {
     SerialExecutor executor("test", GetParam());
