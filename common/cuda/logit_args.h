@@ -1,5 +1,5 @@
-// What kernels that read logits are told: filters, draws, ranks, masses. As
-// kernel_args.h, which includes it.
+// These plain structs say what each kernel that reads logits is told: those of
+// filters, draws, ranks and masses. kernel_args.h includes them.
 #ifndef ESPALIER_COMMON_CUDA_LOGIT_ARGS_H_
 #define ESPALIER_COMMON_CUDA_LOGIT_ARGS_H_
 
