@@ -117,9 +117,6 @@ struct AmxSplitStep {
   int64_t column_loss = 0;
 };
 
-// Pages that are fetched ahead: one takes less time to multiply than to come.
-constexpr int64_t kPagesAhead = 2;
-
 inline void FetchColumns(const std::byte* columns, int64_t stride) {
   for (int64_t i = 0; i < kAmxInputs / 2; ++i) {
     __builtin_prefetch(columns + i * stride);

@@ -86,25 +86,43 @@ struct FloatRows {
   }
 };
 
+// Pages that are fetched ahead: one takes less time to multiply than to come.
+constexpr int64_t kPagesAhead = 2;
+
+// The page to fetch while `page` is attended to.
+inline int64_t PageAhead(const AttendArgs& args, int64_t page) {
+  const int64_t last = AttendPages(args) - 1;
+  return page + kPagesAhead < last ? page + kPagesAhead : last;
+}
+
+// A panel of keys or values, and as much memory for tiles to fetch meanwhile.
+struct PagePanel {
+  const float* now = nullptr;
+  const float* next = nullptr;
+};
+
 // Pages that hold bf16, where they lie.
 class Bf16Pages {
  public:
   Bf16Pages(const AttendArgs& args, float* /*scratch*/) : a_(args) {}
 
-  const float* Keys(int64_t page) const {
-    return a_.pages[page] + a_.key_offset;
-  }
-  const float* Values(int64_t page) const {
-    return a_.pages[page] + a_.value_offset;
+  PagePanel Keys(int64_t page) const { return PanelAt(page, a_.key_offset); }
+  PagePanel Values(int64_t page) const {
+    return PanelAt(page, a_.value_offset);
   }
   // [head_dim] the values of the pair of slots that `slot` belongs to.
   // `which`: 0 or 1; results of either stay until the next call with it.
   const KvPair* ValuePair(int64_t slot, int /*which*/) const {
-    return reinterpret_cast<const KvPair*>(Values(slot / kPageTokens)) +
+    return reinterpret_cast<const KvPair*>(Values(slot / kPageTokens).now) +
            slot % kPageTokens / 2 * a_.head_dim;
   }
 
  private:
+  PagePanel PanelAt(int64_t page, int64_t offset) const {
+    return {.now = a_.pages[page] + offset,
+            .next = a_.pages[PageAhead(a_, page)] + offset};
+  }
+
   const AttendArgs& a_;
 };
 
@@ -128,7 +146,7 @@ class Bf16Attention {
                        queries_ + q * a_.head_dim);
     }
     for (int64_t page = 0; page < AttendPages(a_); ++page) {
-      const float* const keys = pages_.Keys(page);
+      const PagePanel keys = pages_.Keys(page);
       ForTiles(0, a_.num_queries,
                [&](int64_t q, int64_t n) { Score(page, keys, q, n); });
     }
@@ -156,7 +174,7 @@ class Bf16Attention {
   struct Positions {
     int64_t first = 0;
     int64_t count = 0;
-    const float* values = nullptr;
+    PagePanel values;
   };
 
   // product(first query, queries), as many as a tile takes.
@@ -172,14 +190,14 @@ class Bf16Attention {
 
   // Scores with every slot in use. Rows that a query does not see get a score
   // as well; nobody reads it.
-  void Score(int64_t page, const float* keys, int64_t q, int64_t n) {
+  void Score(int64_t page, const PagePanel& keys, int64_t q, int64_t n) {
     for (int64_t slot = 0; slot < kPageTokens; slot += 2 * V::kLanes) {
       Rows::template ChooseTile<2>(n)(
           {.x = queries_ + q * a_.head_dim,
            .x_stride = a_.head_dim,
-           .weights = keys + slot,
+           .weights = keys.now + slot,
            .weight_stride = kPageTokens,
-           .next = keys,
+           .next = keys.next + slot * a_.head_dim / 2,
            .inputs = a_.head_dim,
            .out = scores_ + q * stride_ + page * kPageTokens + slot,
            .out_stride = stride_});
@@ -206,13 +224,13 @@ class Bf16Attention {
                           in_page / Rows::kPerFloat,
                      .x_stride = stride_,
                      .weight_stride = a_.head_dim,
-                     .next = p.values,
                      .inputs = p.count,
                      .resume = true,
                      .out_stride = a_.head_dim};
     for (int64_t dim = 0; dim < a_.head_dim;) {
       const bool two = dim + 2 * V::kLanes <= a_.head_dim;
-      tile.weights = p.values + dim;
+      tile.weights = p.values.now + dim;
+      tile.next = p.values.next + dim * kPageTokens / 2;
       tile.out = sums_ + q * a_.head_dim + dim;
       (two ? Rows::template ChooseTile<2>(n)
            : Rows::template ChooseTile<1>(n))(tile);
@@ -237,8 +255,9 @@ class Bf16Attention {
                 collected_ + (i - begin) / 2 * a_.head_dim);
       }
       ForTiles(q, end, [&](int64_t from, int64_t n) {
-        Mix({.first = begin, .count = stop - begin, .values = collected_}, from,
-            n);
+        Mix({.first = begin, .count = stop - begin, 
+             .values = {.now = collected_, .next = collected_}},
+            from, n);
       });
       begin = stop;
     }

@@ -88,7 +88,8 @@ inline void CopyInt8Kv(const KvPanels& from, int64_t from_slot,
   to.values[scales + to_slot] = from.values[scales + from_slot];
 }
 
-// Pages that hold int8, widened to bf16. V::StoreScaled widens kWidth codes.
+// Pages that hold int8, widened to bf16. V::StoreScaled widens kWidth codes, of
+// which two head_dim are whole ones.
 template <typename V>
 class Int8Pages {
  public:
@@ -100,26 +101,37 @@ class Int8Pages {
                scratch + (kPageTokens / 2 + 1) * args.head_dim} {}
 
   // See Bf16Pages. Keys and Values: valid until the next call of either.
-  const float* Keys(int64_t page) const {
+  PagePanel Keys(int64_t page) const {
     const float* const keys = a_.pages[page] + a_.key_offset;
+    const KvCode* const next = FetchScales(page, a_.key_offset);
     const float* const slots = keys + ScalesBegin(a_.head_dim);
     constexpr int64_t kRow = 2 * kPageTokens;  // two numbers of each slot
-    float scales[kRow];
-    for (int64_t i = 0; i < kRow; ++i) scales[i] = slots[i / 2];
+    float doubled[kRow];
+    for (int64_t i = 0; i < kRow; ++i) doubled[i] = slots[i / 2];
+    Reg scales[kRow / V::kLanes];
+    for (int64_t i = 0; i < kRow / V::kLanes; ++i) {
+      scales[i] = V::Load(doubled + i * V::kLanes);
+    }
     for (int64_t row = 0; row < a_.head_dim / 2; ++row) {
+      Fetch(next + row * kRow);
       ESPALIER_UNROLL
       for (int64_t i = 0; i < kRow; i += kWidth) {
-        V::StoreScaled(CodesOf(keys) + row * kRow + i, scales + i,
+        V::StoreScaled(CodesOf(keys) + row * kRow + i,
+                       scales + i / V::kLanes,
                        HalvesOf(panel_) + row * kRow + i);
       }
     }
-    return panel_;
+    return {.now = panel_, .next = panel_};
   }
-  const float* Values(int64_t page) const {
+  PagePanel Values(int64_t page) const {
+    const KvCode* const next = FetchScales(page, a_.value_offset);
     for (int64_t slot = 0; slot < kPageTokens; slot += 2) {
+      for (int64_t i = 0; i < 2 * a_.head_dim; i += 64) {
+        Fetch(next + slot * a_.head_dim + i);
+      }
       WidenPair(page * kPageTokens + slot, panel_ + slot / 2 * a_.head_dim);
     }
-    return panel_;
+    return {.now = panel_, .next = panel_};
   }
   const KvPair* ValuePair(int64_t slot, int which) const {
     WidenPair(slot, pairs_[which]);
@@ -127,19 +139,29 @@ class Int8Pages {
   }
 
  private:
-  static constexpr int64_t kWidth = 2 * kHeadDimUnit;
+  using Reg = typename V::Reg;
+  static constexpr int64_t kWidth = V::kScaledCodes;
 
   static KvHalf* HalvesOf(float* panel) {
     return reinterpret_cast<KvHalf*>(panel);
+  }
+
+  // Fetches the scales of the page ahead. Returns its codes.
+  const KvCode* FetchScales(int64_t page, int64_t offset) const {
+    const float* const panel = a_.pages[PageAhead(a_, page)] + offset;
+    Fetch(panel + ScalesBegin(a_.head_dim));
+    Fetch(panel + ScalesBegin(a_.head_dim) + kPageTokens / 2);
+    return CodesOf(panel);
   }
 
   // The values of a slot and its neighbour.
   void WidenPair(int64_t slot, float* out) const {
     const float* const values = a_.pages[slot / kPageTokens] + a_.value_offset;
     const int64_t first = slot % kPageTokens / 2 * 2;
-    const float* const slots = values + ScalesBegin(a_.head_dim) + first;
-    float scales[kWidth];
-    for (int64_t i = 0; i < kWidth; ++i) scales[i] = slots[i % 2];
+    Reg scales[kWidth / V::kLanes];
+    for (Reg& scale : scales) {
+      scale = V::SetPair(values + ScalesBegin(a_.head_dim) + first);
+    }
     const KvCode* const codes = CodesOf(values) + first * a_.head_dim;
     for (int64_t i = 0; i < 2 * a_.head_dim; i += kWidth) {
       V::StoreScaled(codes + i, scales, HalvesOf(out) + i);

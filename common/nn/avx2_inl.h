@@ -19,6 +19,12 @@ struct Avx2 {
   static constexpr int kTileRows = 6;
 
   static Reg Set(float x) { return _mm256_set1_ps(x); }
+  // Two numbers by turns.
+  static Reg SetPair(const float* p) {
+    double pair;
+    __builtin_memcpy(&pair, p, sizeof(pair));
+    return _mm256_castpd_ps(_mm256_set1_pd(pair));
+  }
   static Reg Load(const float* p) { return _mm256_loadu_ps(p); }
   static void Store(float* p, Reg x) { _mm256_storeu_ps(p, x); }
   static Reg Add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
@@ -58,12 +64,13 @@ struct Avx2 {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
-  // 16 codes times their scales, as bf16.
-  static void StoreScaled(const void* codes, const float* scales, void* out) {
+  // kScaledCodes codes times their scales, as bf16.
+  static constexpr int64_t kScaledCodes = 16;
+  static void StoreScaled(const void* codes, const Reg* scales, void* out) {
     const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(codes));
-    const __m256i low = Bf16Bits(_mm256_cvtepi8_epi32(bytes), scales);
+    const __m256i low = Bf16Bits(_mm256_cvtepi8_epi32(bytes), scales[0]);
     const __m256i high = Bf16Bits(
-        _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)), scales + kLanes);
+        _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)), scales[1]);
     // Packs within halves.
     const __m256i packed = _mm256_permute4x64_epi64(
         _mm256_packus_epi32(low, high), _MM_SHUFFLE(3, 1, 2, 0));
@@ -85,9 +92,9 @@ struct Avx2 {
 
  private:
   // To the nearest, ties to even; what is no number has no other bits below.
-  static __m256i Bf16Bits(__m256i codes, const float* scales) {
+  static __m256i Bf16Bits(__m256i codes, Reg scales) {
     const __m256i bits =
-        _mm256_castps_si256(Mul(_mm256_cvtepi32_ps(codes), Load(scales)));
+        _mm256_castps_si256(Mul(_mm256_cvtepi32_ps(codes), scales));
     const __m256i odd =
         _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     return _mm256_srli_epi32(

@@ -26,6 +26,12 @@ struct Avx512 {
   static constexpr int kTileRows = 12;
 
   static Reg Set(float x) { return _mm512_set1_ps(x); }
+  // Two numbers by turns.
+  static Reg SetPair(const float* p) {
+    double pair;
+    __builtin_memcpy(&pair, p, sizeof(pair));
+    return _mm512_castpd_ps(_mm512_set1_pd(pair));
+  }
   static Reg Load(const float* p) { return _mm512_loadu_ps(p); }
   static void Store(float* p, Reg x) { _mm512_storeu_ps(p, x); }
   static Reg Add(Reg a, Reg b) { return _mm512_add_ps(a, b); }
@@ -65,11 +71,13 @@ struct Avx512 {
     _mm512_storeu_si512(bytes, HighHalves(rounded));
     _mm512_storeu_si512(bytes + 64, HighHalves(loss));
   }
-  // 16 codes times their scales, as bf16.
-  static void StoreScaled(const void* codes, const float* scales, void* out) {
-    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(codes));
-    const Reg wide = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
-    StoreBf16(out, _mm512_cvtneps_pbh(_mm512_mul_ps(wide, Load(scales))));
+  // kScaledCodes codes times their scales, as bf16.
+  static constexpr int64_t kScaledCodes = 32;
+  static void StoreScaled(const void* codes, const Reg* scales, void* out) {
+    const Reg low = _mm512_mul_ps(CodesAsFloats(codes, 0), scales[0]);
+    const Reg high = _mm512_mul_ps(CodesAsFloats(codes, 1), scales[1]);
+    _mm512_storeu_si512(
+        out, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
   }
   // The low halves, multiplied in full.
   static Words MulLow(Words a, Words b) {
@@ -88,6 +96,10 @@ struct Avx512 {
   // The upper 16 bits are x rounded to bf16, for finite x.
   static __m512i RoundToHigh(Reg x) {
     return _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000));
+  }
+  static Reg CodesAsFloats(const void* codes, int64_t index) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(
+        _mm_loadu_si128(static_cast<const __m128i*>(codes) + index)));
   }
   // The upper 16 bits of each word, in order.
   static __m512i HighHalves(const __m512i (&words)[2]) {

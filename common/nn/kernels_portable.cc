@@ -20,6 +20,8 @@ struct Portable {
   static constexpr int kTileRows = 6;
 
   static Reg Set(float x) { return Reg{x, x, x, x}; }
+  // Two numbers by turns.
+  static Reg SetPair(const float* p) { return Reg{p[0], p[1], p[0], p[1]}; }
   static Reg Load(const float* p) {
     Reg x;
     std::memcpy(&x, p, sizeof(x));
@@ -56,17 +58,17 @@ struct Portable {
     const float a = x[0] > x[1] ? x[0] : x[1], b = x[2] > x[3] ? x[2] : x[3];
     return a > b ? a : b;
   }
-  // 16 codes times their scales, as bf16.
-  static void StoreScaled(const void* codes, const float* scales, void* out) {
-    constexpr int64_t kCodes = 16;
-    int8_t bytes[kCodes];
-    float wide[kCodes];
-    uint16_t rounded[kCodes];
+  // kScaledCodes codes times their scales, as bf16.
+  static constexpr int64_t kScaledCodes = 16;
+  static void StoreScaled(const void* codes, const Reg* scales, void* out) {
+    int8_t bytes[kScaledCodes];
+    float wide[kScaledCodes];
+    uint16_t rounded[kScaledCodes];
     std::memcpy(bytes, codes, sizeof(bytes));
-    for (int64_t i = 0; i < kCodes; ++i) {
-      wide[i] = static_cast<float>(bytes[i]) * scales[i];
+    for (int64_t i = 0; i < kScaledCodes; ++i) {
+      wide[i] = static_cast<float>(bytes[i]) * scales[i / kLanes][i % kLanes];
     }
-    RoundToBf16(wide, kCodes, rounded);
+    RoundToBf16(wide, kScaledCodes, rounded);
     std::memcpy(out, rounded, sizeof(rounded));
   }
   // The low halves, multiplied in full.
