@@ -255,7 +255,8 @@ class Bf16Attention {
                 collected_ + (i - begin) / 2 * a_.head_dim);
       }
       ForTiles(q, end, [&](int64_t from, int64_t n) {
-        Mix({.first = begin, .count = stop - begin, 
+        Mix({.first = begin,
+             .count = stop - begin,
              .values = {.now = collected_, .next = collected_}},
             from, n);
       });

@@ -116,8 +116,7 @@ class Int8Pages {
       Fetch(next + row * kRow);
       ESPALIER_UNROLL
       for (int64_t i = 0; i < kRow; i += kWidth) {
-        V::StoreScaled(CodesOf(keys) + row * kRow + i,
-                       scales + i / V::kLanes,
+        V::StoreScaled(CodesOf(keys) + row * kRow + i, scales + i / V::kLanes,
                        HalvesOf(panel_) + row * kRow + i);
       }
     }

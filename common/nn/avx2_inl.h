@@ -69,8 +69,8 @@ struct Avx2 {
   static void StoreScaled(const void* codes, const Reg* scales, void* out) {
     const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(codes));
     const __m256i low = Bf16Bits(_mm256_cvtepi8_epi32(bytes), scales[0]);
-    const __m256i high = Bf16Bits(
-        _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)), scales[1]);
+    const __m256i high =
+        Bf16Bits(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)), scales[1]);
     // Packs within halves.
     const __m256i packed = _mm256_permute4x64_epi64(
         _mm256_packus_epi32(low, high), _MM_SHUFFLE(3, 1, 2, 0));

@@ -25,7 +25,7 @@ constexpr int64_t kAbsence = 64;  // rounds
 // After so many rounds catching up takes longer than a draft. It is paid for in
 // so many rounds.
 constexpr int64_t kLongPause = 8;
-constexpr double kPaysBack = 64;
+constexpr double kPaysBack = 16;
 // Rounds of plain decoding that catching up may take.
 constexpr double kMaxCatchUp = 16;
 
@@ -38,12 +38,24 @@ DrafterPolicy::DrafterPolicy(std::vector<DrafterValue> prior,
       active_(values_.size(), true),
       kept_up_(values_.size(), false),
       pauses_(values_.size(), kLongPause),
+      seen_(values_.size(), 0),
       misses_(values_.size(), 0),
       back_(values_.size(), 0) {}
 
 // Whether the text has grown much since the drafter saw it.
 bool DrafterPolicy::Lags(int drafter) const {
   return pauses_[drafter] >= kLongPause && !IsCheap(drafter);
+}
+
+// Tokens of the text that it has not seen.
+double DrafterPolicy::Backlog(int drafter) const {
+  return static_cast<double>(length_ - seen_[drafter]);
+}
+
+// What it takes to see them.
+double DrafterPolicy::CatchUpSeconds(int drafter) const {
+  if (!Lags(drafter)) return 0;
+  return values_[drafter].catch_up_seconds.mean() * Backlog(drafter);
 }
 
 // Tokens that all sessions would emit while it drafts for `seconds`.
@@ -58,9 +70,7 @@ double DrafterPolicy::Cost(int drafter, double errors) const {
   double seconds = std::max(0.0, value.seconds.Bound(errors));
   if (!IsCheap(drafter)) {
     seconds += std::max(0.0, value.other_seconds.mean());
-    if (Lags(drafter)) {
-      seconds += value.catch_up_seconds.mean() / kPaysBack;
-    }
+    seconds += CatchUpSeconds(drafter) / kPaysBack;
   }
   return Price(drafter, seconds);
 }
@@ -152,7 +162,7 @@ void DrafterPolicy::ChooseTrial() {
   double most = kWorthATrial;
   for (int i = 0; i < num_drafters(); ++i) {
     const double hope = HopeOf(i, used);
-    if (hope <= most) continue;
+    if (hope <= most || !budget_.Allows(Price(i, CatchUpSeconds(i)))) continue;
     most = hope;
     trial_ = {.drafter = i};
   }
@@ -164,7 +174,7 @@ void DrafterPolicy::SetPrice(TimePrice price) {
 }
 
 void DrafterPolicy::ConsiderTrial() {
-  if (!trial_ && budget_.Allows()) ChooseTrial();
+  if (!trial_) ChooseTrial();
   if (trial_ && (!IsThere(trial_->drafter) || IsCheap(trial_->drafter) ||
                  ++trial_->rounds > kTrialRounds)) {
     trial_.reset();
@@ -244,8 +254,8 @@ std::vector<DraftCall> DrafterPolicy::FurtherCalls(double nothing) {
   return calls;
 }
 
-void DrafterPolicy::Learn(absl::Span<const DrafterReturn> returns,
-                          const Spent& spent) {
+double DrafterPolicy::Learn(absl::Span<const DrafterReturn> returns,
+                            const Spent& spent) {
   ++round_;
   budget_.Earn(spent.tokens);
   // What a drafter gains beside another one depends on which it is.
@@ -261,11 +271,12 @@ void DrafterPolicy::Learn(absl::Span<const DrafterReturn> returns,
       LearnAbsence(i, returns[i]);
     }
   }
-  LearnSeconds(returns, spent.handling);
-  LearnOtherSeconds(returns, spent.other);
+  const double catch_up = LearnSeconds(returns, spent);
   if (trial_ && !returns.empty()) {
     LearnTrial(returns[trial_->drafter], spent.other);
   }
+  length_ += static_cast<int64_t>(spent.tokens);
+  return catch_up;
 }
 
 void DrafterPolicy::LearnGain(int drafter, const DrafterReturn& r) {
@@ -286,11 +297,12 @@ void DrafterPolicy::LearnGain(int drafter, const DrafterReturn& r) {
 
 // Drafters that share cores wait for each other, so each costs the part of
 // their wait that it computed. What a call takes
-// longer after a pause is learned apart, as the price of catching up. Cheap
-// drafters share the time that their trees take the coordinator; those of the
-// others are part of what their rounds take beyond the rest.
-void DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns,
-                                 double handling_seconds) {
+// longer after a pause is learned apart, as the price of catching up; so is
+// what that round takes beyond the rest. Cheap drafters share the time that
+// their trees take the coordinator; those of the others are part of what their
+// rounds take beyond the rest.
+double DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns,
+                                   const Spent& spent) {
   struct CpuGroup {
     absl::Duration waited;
     absl::Duration compute;
@@ -305,6 +317,7 @@ void DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns,
     cpu_group.waited = std::max(cpu_group.waited, *r.waited);
     cpu_group.compute += r.compute;
   }
+  double catch_up = 0;
   for (int i = 0; i < num_drafters(); ++i) {
     const bool asked = !returns.empty() && returns[i].was_asked();
     pauses_[i] = asked ? 0 : pauses_[i] + 1;
@@ -326,15 +339,28 @@ void DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns,
         alone ? *r.waited
               : cpu_group.waited *
                     absl::FDivDuration(r.compute, cpu_group.compute));
-    if (IsCheap(i)) seconds += handling_seconds / std::max(1, cheap);
+    if (IsCheap(i)) seconds += spent.handling / std::max(1, cheap);
     if (!kept_up) {
-      values_[i].catch_up_seconds.Observe(
-          std::max(0.0, seconds - values_[i].seconds.mean()));
+      catch_up += LearnCatchUp(i, seconds);
       continue;
     }
+    seen_[i] = length_;
     values_[i].seconds.Observe(seconds);
     values_[i].shared_seconds.Observe(r.shares_verifier_cores ? seconds : 0);
   }
+  if (catch_up > 0) return catch_up + std::max(0.0, spent.other);
+  LearnOtherSeconds(returns, spent.other);
+  return 0;
+}
+
+// A call took `seconds` after a pause. Returns how much of it catching up took.
+double DrafterPolicy::LearnCatchUp(int drafter, double seconds) {
+  DrafterValue& value = values_[drafter];
+  const double catch_up = std::max(0.0, seconds - value.seconds.mean());
+  const double tokens = Backlog(drafter);
+  seen_[drafter] = length_;
+  if (tokens >= kLongPause) value.catch_up_seconds.Observe(catch_up / tokens);
+  return catch_up;
 }
 
 // Networks that share a round share what it takes beyond what is known.

@@ -43,6 +43,9 @@ class DrafterPolicy {
   // Says whether the drafter may be asked.
   void SetActive(int drafter, bool active) { active_[drafter] = active; }
 
+  // Says how long the text is before the first round that is learned from: the
+  // tokens that drafters have to catch up with.
+  void SetLength(int64_t tokens) { length_ = tokens; }
   // Begin a round: the price of time in it, and what is tried.
   void SetPrice(TimePrice price);
   void ConsiderTrial();
@@ -65,8 +68,9 @@ class DrafterPolicy {
     // for drafts and the nodes.
     double other = 0;
   };
-  // Ends the round. returns: by drafter; empty if it rested.
-  void Learn(absl::Span<const DrafterReturn> returns, const Spent& spent);
+  // Ends the round. returns: by drafter; empty if it rested. Returns the
+  // seconds that networks took to catch up with the text.
+  double Learn(absl::Span<const DrafterReturn> returns, const Spent& spent);
 
   const std::vector<DrafterValue>& values() const { return values_; }
 
@@ -87,6 +91,8 @@ class DrafterPolicy {
   bool IsCheap(int drafter) const;
   bool IsDue(int drafter) const;
   bool Lags(int drafter) const;
+  double Backlog(int drafter) const;
+  double CatchUpSeconds(int drafter) const;
   double Price(int drafter, double seconds) const;
   double Cost(int drafter, double errors) const;
   double CostBeside(int drafter, int first, double errors) const;
@@ -100,8 +106,9 @@ class DrafterPolicy {
   DraftCall Call(int drafter) const;
   float LeastReach(int drafter) const;
   void LearnGain(int drafter, const DrafterReturn& r);
-  void LearnSeconds(absl::Span<const DrafterReturn> returns,
-                    double handling_seconds);
+  double LearnSeconds(absl::Span<const DrafterReturn> returns,
+                      const Spent& spent);
+  double LearnCatchUp(int drafter, double seconds);
   void LearnOtherSeconds(absl::Span<const DrafterReturn> returns,
                          double other_seconds);
   void LearnTrial(const DrafterReturn& r, double other_seconds);
@@ -115,10 +122,12 @@ class DrafterPolicy {
   double nothing_ = 1;  // of the round in progress
   int first_ = -1;      // that the estimates `beside` are about
   int64_t round_ = 0;
+  int64_t length_ = 0;  // of the text
   // By drafter.
   std::vector<bool> active_;
   std::vector<bool> kept_up_;    // answered in the last round
   std::vector<int64_t> pauses_;  // rounds since it was last asked
+  std::vector<int64_t> seen_;    // length of the text that it has answered to
   std::vector<int> misses_;      // calls in a row without an answer
   std::vector<int64_t> back_;    // the round from which it is called again
 };

@@ -189,7 +189,10 @@ void SpeculationControl::ObserveNodes(int64_t nodes) {
 // The first round includes the prompt's pass. It says nothing about later
 // rounds.
 absl::Duration SpeculationControl::Learn(const Round& round) {
-  if (std::exchange(first_round_, false)) return absl::ZeroDuration();
+  if (std::exchange(first_round_, false)) {
+    policy_.SetLength(round.length);
+    return absl::ZeroDuration();
+  }
   const double tokens = static_cast<double>(round.num_tokens);
   const double plain = absl::ToDoubleSeconds(PlainRound());
   double seconds = absl::ToDoubleSeconds(round.duration);
@@ -216,16 +219,19 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
          .took = took > 0 ? took - OthersSeconds() : LonePassSeconds()});
     kind_.plain = plain_;
   }
-  LearnDrafters(round, tokens, other);
+  const double catch_up = LearnDrafters(round, tokens, other);
+  if (plain > 0) ledger_.Advance(catch_up / plain);
   return absl::Seconds(won);
 }
 
-void SpeculationControl::LearnDrafters(const Round& round, double tokens,
-                                       double other_seconds) {
+// Returns the seconds that networks took to catch up with the text.
+double SpeculationControl::LearnDrafters(const Round& round, double tokens,
+                                         double other_seconds) {
   const absl::Span<const DrafterReturn> returns = round.returns;
-  policy_.Learn(returns, {.tokens = tokens,
-                          .handling = absl::ToDoubleSeconds(round.handling),
-                          .other = other_seconds});
+  const double catch_up =
+      policy_.Learn(returns, {.tokens = tokens,
+                              .handling = absl::ToDoubleSeconds(round.handling),
+                              .other = other_seconds});
   for (size_t i = 0; i < peers_.size(); ++i) {
     DrafterValue& known = kind_.values[peers_[i]];
     if (!returns.empty() && SaysSomething(returns[i])) {
@@ -234,6 +240,7 @@ void SpeculationControl::LearnDrafters(const Round& round, double tokens,
       known.Fade();
     }
   }
+  return catch_up;
 }
 
 }  // namespace espalier::coordinator

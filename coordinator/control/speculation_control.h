@@ -78,6 +78,7 @@ class SpeculationControl {
     absl::Duration handling = {};    // of it: merging trees, learning from them
     absl::Duration pass = {};        // of it: the verifier's; zero: not known
     int64_t num_nodes = 0;           // of the verified tree, root excluded
+    int64_t length = 0;              // of the text, after the first round
   };
   // Ends the round. Returns the time that speculation won in it, compared with
   // plain decoding; below 0: lost.
@@ -90,7 +91,7 @@ class SpeculationControl {
 
  private:
   void ObserveNodes(int64_t nodes);
-  void LearnDrafters(const Round& round, double tokens, double other_seconds);
+  double LearnDrafters(const Round& round, double tokens, double other_seconds);
   // Price of time: the tokens that the session emits in it, or would emit by
   // plain decoding if that is more.
   double tokens_per_second() const;

@@ -42,7 +42,8 @@ struct DrafterValue {
   RunningMean level_seconds{32};  // of a level of its tree below the first
   // Averages what its rounds take beyond its wait and the nodes' rows.
   RunningMean other_seconds{48, 0, 8};
-  // Averages what a call takes longer after a pause in which the text grew.
+  // Averages what a call takes longer after a pause, for each token by which
+  // the text grew in it.
   RunningMean catch_up_seconds{8};
   // Chance that the token after a text that its tree has reached is in it, too:
   // that of its first level.

@@ -15,9 +15,11 @@ class TrialBudget {
   }
   // A trial lost tokens.
   void Spend(double tokens) { balance_ -= tokens; }
-  // Returns true if a trial may begin. One that loses much leaves a debt to
-  // later ones.
-  bool Allows() const { return balance_ >= 0; }
+  // Returns true if a trial may begin that loses so many tokens for certain.
+  // One that loses more leaves a debt to later ones.
+  bool Allows(double tokens) const {
+    return balance_ >= std::min(tokens, kMaxSaved);
+  }
 
  private:
   static constexpr double kShare = 0.01;

@@ -107,14 +107,16 @@ void DecodeRound::Learn(const Session& session) {
 void DecodeRound::LearnFrom(absl::Span<const TokenId> emitted,
                             absl::Span<const DrafterReturn> returns) {
   if (!control_) return;
+  const auto tokens = static_cast<int64_t>(emitted.size());
   const absl::Duration won =
       control_->Learn({.returns = returns,
-                       .num_tokens = static_cast<int64_t>(emitted.size()),
+                       .num_tokens = tokens,
                        .duration = scope_.Now() - started_ - held_up_,
                        .draft_wait = draft_wait_,
                        .handling = handling_,
                        .pass = pass_,
-                       .num_nodes = tree_.num_nodes() - 1});
+                       .num_nodes = tree_.num_nodes() - 1,
+                       .length = committed_length_ + tokens});
   uint64_t asked = 0;
   for (size_t i = 0; i < returns.size(); ++i) {
     if (returns[i].was_asked()) asked |= uint64_t{1} << i;

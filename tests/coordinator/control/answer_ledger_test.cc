@@ -47,5 +47,17 @@ TEST(AnswerLedgerTest, WhatWasWonIsNotForgotten) {
   EXPECT_TRUE(ledger.is_behind());
 }
 
+// What catching up took is owed for some rounds, less from round to round.
+TEST(AnswerLedgerTest, CatchingUpIsOwedLonger) {
+  AnswerLedger ledger;
+  ledger.Enter(1, 6, 1);
+  EXPECT_TRUE(ledger.is_behind());
+  ledger.Advance(4);
+  EXPECT_FALSE(ledger.is_behind());
+  int rounds = 0;
+  for (; !ledger.is_behind() && rounds < 100; ++rounds) ledger.Enter(1, 1, 1);
+  EXPECT_NEAR(rounds, 10, 2);
+}
+
 }  // namespace
 }  // namespace espalier::coordinator

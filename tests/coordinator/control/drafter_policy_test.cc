@@ -297,6 +297,49 @@ TEST_F(DrafterPolicyTest, PatienceIsWhatTheTokensMayBeWorth) {
   EXPECT_LE(patience, absl::Milliseconds(25));
 }
 
+// A network that takes 2 ms, and 0.1 ms for each token that it has not seen.
+class CatchUpTest : public DrafterPolicyTest {
+ protected:
+  // observed: rounds in which it gained 0.6 tokens.
+  void MakeKnown(int64_t length, int observed) {
+    DrafterValue value;
+    value.catch_up_seconds.Observe(0.0001);
+    for (int i = 0; i < observed; ++i) {
+      value.alone.Observe(0.6);
+      value.seconds.Observe(0.002);
+    }
+    policy_.emplace(std::vector<DrafterValue>{value}, &budget_);
+    policy_->SetLength(length);
+    policy_->SetPrice({.tokens_per_second = kPrice});
+    policy_->ConsiderTrial();
+  }
+};
+
+// Catching up takes 1 ms and 200 ms, which 16 rounds have to pay.
+TEST_F(CatchUpTest, ALongTextHasToPayForIt) {
+  MakeKnown(/*length=*/10, /*observed=*/12);
+  EXPECT_FALSE(policy_->Rests());
+  MakeKnown(/*length=*/2000, /*observed=*/12);
+  EXPECT_TRUE(policy_->Rests());
+}
+
+// The budget begins with a token; 200 tokens take two to see.
+TEST_F(CatchUpTest, ATrialThatTheBudgetCannotPayIsNotBegun) {
+  MakeKnown(/*length=*/10, /*observed=*/0);
+  EXPECT_TRUE(policy_->is_trying());
+  MakeKnown(/*length=*/200, /*observed=*/0);
+  EXPECT_FALSE(policy_->is_trying());
+}
+
+TEST_F(CatchUpTest, TellsWhatItTook) {
+  MakeKnown(/*length=*/100, /*observed=*/12);
+  DrafterReturn r = {.attention = Attention::kAwaited};
+  r.waited = absl::Milliseconds(12);
+  EXPECT_NEAR(policy_->Learn({&r, 1}, {.tokens = 1, .other = 0.001}), 0.011,
+              1e-9);
+  EXPECT_EQ(policy_->Learn({&r, 1}, {.tokens = 1, .other = 0.001}), 0);
+}
+
 class LevelPriceTest : public DrafterPolicyTest {
  protected:
   // The least reach of a level that takes 2 ms, if the text goes on with this

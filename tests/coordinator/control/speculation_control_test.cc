@@ -97,8 +97,9 @@ TEST_F(SessionTest, AnAnswerThatIsBehindDecodesPlainly) {
   run();
   int rounds = 1, rested = 0;
   for (; rested < 10 && rounds < 100; ++rounds) rested = run();
-  // 0.2 tokens are lost in each round; 2 and a percent are allowed.
-  EXPECT_NEAR(rounds, 12, 1);
+  // 0.2 tokens are lost in each round; 2 and a percent are allowed, and 0.2
+  // that the first draft took to catch up are owed longer.
+  EXPECT_NEAR(rounds, 13, 1);
   EXPECT_NEAR(won_ / kRound, -2.2, 0.3);
 }
 

@@ -221,7 +221,7 @@ Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer,
                                            DrafterSet explored) {
   SpeculationControl control(&record_, /*greedy=*/true, {0, 1, 2, 3}, &costs_,
                              /*explores=*/explored != 0);
-  control.Learn({});
+  control.Learn({.length = 60});
   const int64_t length = static_cast<int64_t>(answer.size());
   std::fill(lag_.begin(), lag_.end(), 60);  // the prompt
   Answer result = {.tokens = length};
