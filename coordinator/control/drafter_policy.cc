@@ -358,7 +358,9 @@ double DrafterPolicy::LearnCatchUp(int drafter, double seconds) {
   const double catch_up = std::max(0.0, seconds - value.seconds.mean());
   const double tokens = Backlog(drafter);
   seen_[drafter] = length_;
-  if (tokens >= kLongPause) value.catch_up_seconds.Observe(catch_up / tokens);
+  if (value.seconds.is_known() && tokens >= kLongPause) {
+    value.catch_up_seconds.Observe(catch_up / tokens);
+  }
   return catch_up;
 }
 

@@ -45,7 +45,7 @@ TEST(FeaturesTest, OfThePromptGoToWhoIsAskedLate) {
   drafter.wanted = Taps({1, 5});
   NeverPay(drafter);
   cluster.verifier.Behave({.delay = absl::Milliseconds(10)});
-  GenerationRequest request = ToyCluster::Request(200);
+  GenerationRequest request = ToyCluster::Request(400);
   request.speculation.strategy = "budgeted";
   cluster.Run(request);
   const size_t asked_before = drafter.requests().size();
