@@ -295,8 +295,22 @@ struct TreeItem {
   int32_t sequence = 0;
   int32_t first_row = 0;  // of the sequence; kTreeItemRows each
 };
+// Work of the attention over the same pages of a chain: of a sequence of which
+// each row sees all rows before it, as in a prompt. AttendsChain says which
+// are.
+struct ChainItem {
+  int32_t sequence = 0;
+  int32_t first_query = 0;  // of kChainItemQueries, see PrefixItem
+};
 inline constexpr int kPrefixItemQueries = 64;
+inline constexpr int kChainItemQueries = 64;
 inline constexpr int kTreeItemRows = 4;
+// Returns whether a chain of so many rows goes that way. Sums of wider heads do
+// not fit the registers. Shorter chains are trees, so kernels are told the same
+// of a round whatever the form of its trees.
+ESPALIER_HOST_DEVICE constexpr bool AttendsChain(int head_dim, int rows) {
+  return head_dim <= 128 && rows > 80;
+}
 
 // Attention of the pass's rows over their prefixes and paths. A row's bits are
 // those of decoding its path token by token: the order of its sums follows from
@@ -310,9 +324,11 @@ struct AttendArgs {
   const uint16_t* paths = nullptr;
   const PrefixItem* prefix_items = nullptr;
   const TreeItem* tree_items = nullptr;
+  const ChainItem* chain_items = nullptr;
   int num_prefix_items = 0;
   int num_tree_items = 0;
-  int tree_pages = 0;  // that a tree touches, the most of all sequences
+  int num_chain_items = 0;
+  int tree_pages = 0;  // that a tree of `tree_items` touches at most
   int kv_heads = 0;
   int group = 0;     // heads that share a K/V head, at most 8
   int head_dim = 0;  // 64, 128 or 256

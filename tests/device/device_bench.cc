@@ -328,26 +328,29 @@ class Bench {
     const auto paths = NewOf(pass.paths);
     const auto prefix_items = NewOf(pass.prefix_items.at(0));
     const auto tree_items = NewOf(pass.tree_items);
+    const auto chain_items = NewOf(pass.chain_items);
     const auto page_table = NewOf(pass.page_tables[0]);
     const double seconds = Time([&](int) {
-      device_->Launch(
-          AttendArgs{.queries = reinterpret_cast<const bf16_t*>(queries.data()),
-                     .kv = {there.data(), page_bytes, page_table.data()},
-                     .rows = pass_rows.data(),
-                     .sequences = sequences.data(),
-                     .paths = paths.data(),
-                     .prefix_items = prefix_items.data(),
-                     .tree_items = tree_items.data(),
-                     .num_prefix_items = static_cast<int>(prefix_items.size()),
-                     .num_tree_items = static_cast<int>(pass.tree_items.size()),
-                     .tree_pages = pass.tree_pages,
-                     .kv_heads = kv_heads,
-                     .group = group,
-                     .head_dim = dim,
-                     .scale = AttendScale(dim),
-                     .states = states.data(),
-                     .out = out.data(),
-                     .out_block = RowBlock(rows)});
+      device_->Launch(AttendArgs{
+          .queries = reinterpret_cast<const bf16_t*>(queries.data()),
+          .kv = {there.data(), page_bytes, page_table.data()},
+          .rows = pass_rows.data(),
+          .sequences = sequences.data(),
+          .paths = paths.data(),
+          .prefix_items = prefix_items.data(),
+          .tree_items = tree_items.data(),
+          .chain_items = chain_items.data(),
+          .num_prefix_items = static_cast<int>(prefix_items.size()),
+          .num_tree_items = static_cast<int>(pass.tree_items.size()),
+          .num_chain_items = static_cast<int>(pass.chain_items.size()),
+          .tree_pages = pass.tree_pages,
+          .kv_heads = kv_heads,
+          .group = group,
+          .head_dim = dim,
+          .scale = AttendScale(dim),
+          .states = states.data(),
+          .out = out.data(),
+          .out_block = RowBlock(rows)});
     });
     Report({{"what", "attention"}, {"context", context}, {"rows", rows}},
            seconds, 2.0 * 2 * context * kv_heads * dim);

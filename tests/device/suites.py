@@ -28,14 +28,14 @@ FOLDERS = {"device": "device_probes_test", "common/cuda": "cuda_test",
            "common/model/cuda": "cuda_model_test", "common/model": "model_test",
            "drafter": "drafter_test", "verifier/engine": "verifier_engine_test"}
 KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_test",
-                "cuda_prepare_test", "cuda_attention_test", "cuda_cache_test",
-                "cuda_logits_test", "cuda_filters_test", "cuda_pass_test", "cuda_layout_test",
-                "cuda_take_rows_test", "cuda_perturb_test", "cuda_row_bits_test",
-                "cuda_graph_test"]
+                "cuda_prepare_test", "cuda_attention_test", "cuda_attend_chain_test",
+                "cuda_cache_test", "cuda_logits_test", "cuda_filters_test",
+                "cuda_pass_test", "cuda_layout_test", "cuda_take_rows_test",
+                "cuda_perturb_test", "cuda_row_bits_test", "cuda_graph_test"]
 # device_tune has these.
 EXPERIMENTS = {"widths", "cache", "blocks", "norms", "sums", "chunks", "chain"}
 SANITIZED = ["cuda_row_kernels_test", "cuda_product_test", "cuda_attention_test",
-             "cuda_cache_test", "cuda_logits_test", "cuda_prepare_test"]
+             "cuda_attend_chain_test", "cuda_cache_test", "cuda_logits_test", "cuda_prepare_test"]
 
 
 class Suite:

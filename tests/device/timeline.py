@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 FIRST = "Embed"  # the kernel that begins a pass
-LAST_OF_ATTENTION = "AttendTree"
+LAST_OF_ATTENTION = ("AttendTree", "AttendChain")  # a pass may have both
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,8 @@ def table(of_pass: list[Kernel]) -> list[Any]:
 def middle_layer(of_pass: list[Kernel]) -> list[tuple[Kernel, float]]:
     """The pairs of `added` from one attention's last kernel to the next one's."""
     pairs = added(of_pass)
-    ends = [i for i, (kernel, _) in enumerate(pairs) if kernel.name == LAST_OF_ATTENTION]
+    is_last = [kernel.name in LAST_OF_ATTENTION for kernel, _ in pairs] + [False]
+    ends = [i for i in range(len(pairs)) if is_last[i] and not is_last[i + 1]]
     if len(ends) < 2:
         return []
     at = (len(ends) - 1) // 2

@@ -58,7 +58,7 @@ void Launch(const Launcher& launcher, const PrefixArgs& args) {
        .grid_x = static_cast<unsigned>(args.attend.num_prefix_items),
        .grid_y = static_cast<unsigned>(args.attend.kv_heads),
        .threads = kPrefixThreads,
-       .shared_bytes = kPrefixShared<128>},
+       .shared_bytes = PageRing<128>::kSharedBytes},
       args.attend);
 }
 

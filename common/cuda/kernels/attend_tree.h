@@ -26,35 +26,6 @@ struct PathPanel {
 template <int kDim>
 using TreeSoftmax = Softmax<kDim, kDim == 256 ? 8 : 16>;
 
-// One query's chunks, merged in ascending order: the first eight rows of a
-// Softmax, of which lane / 4 is this one's.
-template <int kDim>
-struct MergedChunks {
-  float largest, sum;
-  float out[kDim / 8][2];
-
-  DEVICE void Clear() {
-    largest = kLowest;
-    sum = 0;
-#pragma unroll
-    for (int n = 0; n < kDim / 8; ++n) out[n][0] = out[n][1] = 0;
-  }
-  DEVICE void Add(const TreeSoftmax<kDim>& chunk) {
-    const float most = fmaxf(largest, chunk.largest[0]);
-    const float old_scale = Exp2(largest - most);
-    const float new_scale = Exp2(chunk.largest[0] - most);
-    largest = most;
-    sum = fmaf(sum, old_scale, chunk.sum[0] * new_scale);
-#pragma unroll
-    for (int n = 0; n < kDim / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        out[n][i] = fmaf(out[n][i], old_scale, chunk.out[n][i] * new_scale);
-      }
-    }
-  }
-};
-
 inline constexpr int kTreeThreads = kTreeItemRows * 32;
 inline int TreeShared(const AttendArgs& args) {
   return args.tree_pages * 2 * PanelBytes(args.head_dim) +
@@ -137,11 +108,11 @@ struct TreeRow {
     __syncwarp();
   }
 
-  DEVICE void Write(const MergedChunks<kDim>& merged) const {
+  DEVICE void Write(const MergedChunks<kDim, 8>& merged) const {
     if (!HasQuery()) return;
     const int heads = args.kv_heads * args.group;
     const int column = (head * args.group + threadIdx.x % 32 / 4) * kDim;
-    const float inverse = 1 / merged.sum;
+    const float inverse = 1 / merged.sum[0];
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
       const uint64_t at = ActivationPlace(
@@ -158,7 +129,8 @@ struct TreeRow {
 // row's window begins later. Loads of several chunks are under way at once.
 template <bool kWindow, int kDim>
 DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
-                       MergedChunks<kDim>& merged, TreeSoftmax<kDim>& softmax) {
+                       MergedChunks<kDim, 8>& merged,
+                       TreeSoftmax<kDim>& softmax) {
   const int open_chunk = ChunkOf(first);
   const int seen = row.template FirstPage<kWindow>();
   merged.Clear();
@@ -175,7 +147,8 @@ DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
 template <bool kWindow, int kDim>
 DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
                        int* slots, const Queries<kDim>& queries,
-                       MergedChunks<kDim>& merged, TreeSoftmax<kDim>& softmax) {
+                       MergedChunks<kDim, 8>& merged,
+                       TreeSoftmax<kDim>& softmax) {
   const int own_page = row.place.position / kPagePositions;
   const int seen = row.template FirstPage<kWindow>();
   for (int page = seen > first ? seen : first; page <= own_page; ++page) {
@@ -242,7 +215,7 @@ __global__ void __launch_bounds__(kTreeThreads)
   Queries<kDim> queries;
   queries.Load(at);
   WaitForPrevious();
-  MergedChunks<kDim> merged;
+  MergedChunks<kDim, 8> merged;
   TreeSoftmax<kDim> softmax;
   LoadChunks<kWindow>(row, first, merged, softmax);
   BarrierWait(full, 0);

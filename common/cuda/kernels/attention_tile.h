@@ -94,6 +94,19 @@ struct PositionsOfWindows {
   }
 };
 
+// The positions up to those of a lane's two rows count, in windows if there are
+// some; a page may have none.
+template <bool kWindow>
+struct PositionsUpToRows {
+  static constexpr bool kMayBeNone = true;
+  int begin[2];  // of windows
+  int end[2];
+
+  DEVICE bool Has(int row, int position) const {
+    return position < end[row] && (!kWindow || begin[row] <= position);
+  }
+};
+
 // The softmax of sixteen rows so far, or of the first eight of them: the
 // largest score in units of log 2, the sum of weights relative to it, and the
 // weighted sum of values.
@@ -240,6 +253,49 @@ struct Softmax {
         LoadMatricesTransposed(row.Piece(2 * n + lane / 16), b);
         AddProduct(a, b[0], b[1], out[2 * n]);
         AddProduct(a, b[2], b[3], out[2 * n + 1]);
+      }
+    }
+  }
+};
+
+// The chunks of sixteen rows, or of the first eight of them, merged in
+// ascending order. A chunk may have none of the positions that one of sixteen
+// rows sees.
+template <int kDim, int kRows>
+struct alignas(16) MergedChunks {
+  static constexpr int kOfLane = kRows / 8;  // rows
+
+  float largest[kOfLane], sum[kOfLane];
+  float out[kDim / 8][2 * kOfLane];
+
+  DEVICE void Clear() {
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) {
+      largest[i] = kLowest;
+      sum[i] = 0;
+    }
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2 * kOfLane; ++i) out[n][i] = 0;
+    }
+  }
+  template <int kOthers>
+  DEVICE void Add(const Softmax<kDim, kOthers>& chunk) {
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) {
+      const float most = fmaxf(largest[i], chunk.largest[i]);
+      const float base = kRows == 16 && most == kLowest ? 0 : most;
+      const float old_scale = Exp2(largest[i] - base);
+      const float new_scale = Exp2(chunk.largest[i] - base);
+      largest[i] = most;
+      sum[i] = fmaf(sum[i], old_scale, chunk.sum[i] * new_scale);
+#pragma unroll
+      for (int n = 0; n < kDim / 8; ++n) {
+#pragma unroll
+        for (int j = 2 * i; j < 2 * i + 2; ++j) {
+          out[n][j] = fmaf(out[n][j], old_scale, chunk.out[n][j] * new_scale);
+        }
       }
     }
   }

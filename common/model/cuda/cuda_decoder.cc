@@ -75,6 +75,7 @@ absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
   ASSIGN_OR_RETURN(on_device_.rotated_rows, requests.Put(pass.rotated_rows));
   ASSIGN_OR_RETURN(on_device_.sequences, requests.Put(pass.sequences));
   ASSIGN_OR_RETURN(on_device_.tree_items, requests.Put(pass.tree_items));
+  ASSIGN_OR_RETURN(on_device_.chain_items, requests.Put(pass.chain_items));
   constexpr size_t kMinPages = 256;
   const size_t most_pages =
       std::bit_ceil(std::max(kMinPages, pass.page_tables[0].size()));
@@ -318,9 +319,11 @@ void CudaDecoder::Attend(int64_t index, const CudaPass& pass,
       .paths = on_device_.paths,
       .prefix_items = on_device_.prefix_items.at(shape.window),
       .tree_items = on_device_.tree_items,
+      .chain_items = on_device_.chain_items,
       .num_prefix_items =
           static_cast<int>(pass.prefix_items.at(shape.window).size()),
       .num_tree_items = static_cast<int>(pass.tree_items.size()),
+      .num_chain_items = static_cast<int>(pass.chain_items.size()),
       .tree_pages = pass.tree_pages,
       .kv_heads = static_cast<int>(config_.num_kv_heads),
       .group = static_cast<int>(config_.num_heads / config_.num_kv_heads),

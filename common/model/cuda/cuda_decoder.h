@@ -89,6 +89,7 @@ class CudaDecoder {
     const uint16_t* paths = nullptr;
     std::map<int64_t, const cuda::PrefixItem*> prefix_items = {};  // by window
     const cuda::TreeItem* tree_items = nullptr;
+    const cuda::ChainItem* chain_items = nullptr;
   };
   struct Scratch {
     cuda::DeviceArray<float> x, parts, states;

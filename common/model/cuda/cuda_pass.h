@@ -40,6 +40,7 @@ class CudaPass {
   // The work over prefixes by window, ascending; 0 is no window.
   std::map<int64_t, std::vector<cuda::PrefixItem>> prefix_items;
   std::vector<cuda::TreeItem> tree_items;
+  std::vector<cuda::ChainItem> chain_items;
   std::vector<int32_t> logit_rows;  // [rows] which row of logits, -1: none
   int num_logit_rows = 0;
   int tree_pages = 0;      // see AttendArgs
@@ -47,10 +48,13 @@ class CudaPass {
 
  private:
   // `first`: row of the sequence that is run.
-  void AddItems(const cuda::PassSequence& sequence, int first);
+  void AddItems(const cuda::PassSequence& sequence, const RowTree& tree,
+                int first);
+  void AddPrefixItems(const cuda::PassSequence& sequence, int first);
 
   const int kv_heads_;
   const int group_;
+  const int head_dim_;
 };
 
 }  // namespace espalier

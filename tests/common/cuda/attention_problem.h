@@ -80,13 +80,17 @@ inline AttentionSequence Decoded(const AttentionSequence& sequence, int row) {
   return alone;
 }
 
+// By which kernel chains are attended to.
+enum class Chains : int { kAsTrees, kAsChains };
+
 // A pass of some sequences, as arrays for the device. Pages lie in disorder;
 // what nobody has written is NaN.
 class AttentionPass {
  public:
   AttentionPass(const AttentionShape& shape,
-                const std::vector<AttentionSequence>& sequences)
-      : shape_(shape) {
+                const std::vector<AttentionSequence>& sequences,
+                Chains chains = Chains::kAsTrees)
+      : shape_(shape), chains_(chains) {
     for (const AttentionSequence& sequence : sequences) Add(sequence);
     std::vector<unsigned char> disordered(pages_.size(), 0xff);
     const int pages = static_cast<int>(page_table_.size());
@@ -115,6 +119,7 @@ class AttentionPass {
     const auto paths = ArrayOf(device, paths_);
     const auto prefix_items = ArrayOf(device, prefix_items_);
     const auto tree_items = ArrayOf(device, tree_items_);
+    const auto chain_items = ArrayOf(device, chain_items_);
     const auto states =
         NanArray<float>(device, states_ * (shape_.head_dim + 2));
     const int columns = shape_.heads() * shape_.head_dim;
@@ -128,8 +133,10 @@ class AttentionPass {
                    .paths = paths.data(),
                    .prefix_items = prefix_items.data(),
                    .tree_items = tree_items.data(),
+                   .chain_items = chain_items.data(),
                    .num_prefix_items = static_cast<int>(prefix_items_.size()),
                    .num_tree_items = static_cast<int>(tree_items_.size()),
+                   .num_chain_items = static_cast<int>(chain_items_.size()),
                    .tree_pages = tree_pages_,
                    .kv_heads = shape_.kv_heads,
                    .group = shape_.group,
@@ -180,7 +187,7 @@ class AttentionPass {
       queries_.insert(queries_.end(), sequence.queries[row].begin(),
                       sequence.queries[row].end());
     }
-    AddItems(index);
+    AddItems(index, sequence.parents == Chain(rows));
   }
 
   void Write(int slot, const KeyValue& kv) {
@@ -206,7 +213,7 @@ class AttentionPass {
     return shape_.window == 0 ? 0 : FirstSeenPage(position, shape_.window);
   }
 
-  void AddItems(int index) {
+  void AddItems(int index, bool is_chain) {
     const PassSequence& sequence = sequences_[index];
     const int whole = sequence.prefix / kPagePositions;
     const int chunks = whole == 0 ? 0 : ChunkOf(whole - 1) + 1;
@@ -217,15 +224,22 @@ class AttentionPass {
         prefix_items_.push_back({index, chunk, q});
       }
     }
+    states_ += int64_t{chunks} * shape_.kv_heads * queries;
+    if (is_chain && chains_ == Chains::kAsChains) {
+      for (int q = 0; q < queries; q += kChainItemQueries) {
+        chain_items_.push_back({index, q});
+      }
+      return;
+    }
     for (int row = 0; row < sequence.rows; row += kTreeItemRows) {
       tree_items_.push_back({index, row});
     }
     const int last = (sequence.prefix + sequence.rows - 1) / kPagePositions;
     tree_pages_ = std::max(tree_pages_, last - whole + 1);
-    states_ += int64_t{chunks} * shape_.kv_heads * queries;
   }
 
   const AttentionShape shape_;
+  const Chains chains_;
   std::vector<PassSequence> sequences_;
   std::vector<PassRow> rows_;
   std::vector<uint16_t> paths_, queries_;
@@ -233,6 +247,7 @@ class AttentionPass {
   std::vector<unsigned char> pages_;
   std::vector<PrefixItem> prefix_items_;
   std::vector<TreeItem> tree_items_;
+  std::vector<ChainItem> chain_items_;
   int tree_pages_ = 0;
   int64_t states_ = 0;
 };

@@ -56,6 +56,10 @@ struct TreeRows {
     for (; row >= 0; row = parents[row]) path.insert(path.begin(), row);
     return path;
   }
+  bool IsChain() const {
+    const int last = static_cast<int>(parents.size()) - 1;
+    return PathTo(last).size() == parents.size();
+  }
 };
 
 // The decoder with K/V of one text.
@@ -208,13 +212,22 @@ class Decoder {
       prefix_items.push_back({0, 0, q});
     }
     std::vector<TreeItem> tree_items;
-    for (int row = 0; row < rows; row += kTreeItemRows) {
-      tree_items.push_back({0, row});
+    std::vector<ChainItem> chain_items;
+    if (AttendsChain(kDim, rows) && tree.IsChain()) {
+      for (int q = 0; q < rows * kHeads / kKvHeads; q += kChainItemQueries) {
+        chain_items.push_back({0, q});
+      }
+    } else {
+      for (int row = 0; row < rows; row += kTreeItemRows) {
+        tree_items.push_back({0, row});
+      }
     }
     prefix_items_ = ArrayOf(device_, prefix_items);
     tree_items_ = ArrayOf(device_, tree_items);
+    chain_items_ = ArrayOf(device_, chain_items);
     num_prefix_items_ = static_cast<int>(prefix_items.size());
     num_tree_items_ = static_cast<int>(tree_items.size());
+    num_chain_items_ = static_cast<int>(chain_items.size());
   }
 
   AttendArgs Attention(int rows, const DeviceArray<uint16_t>& queries,
@@ -227,8 +240,10 @@ class Decoder {
             .paths = paths_.data(),
             .prefix_items = prefix_items_.data(),
             .tree_items = tree_items_.data(),
+            .chain_items = chain_items_.data(),
             .num_prefix_items = num_prefix_items_,
             .num_tree_items = num_tree_items_,
+            .num_chain_items = num_chain_items_,
             .tree_pages = (prefix_ + rows - 1) / kPagePositions -
                           prefix_ / kPagePositions + 1,
             .kv_heads = kKvHeads,
@@ -252,7 +267,8 @@ class Decoder {
   DeviceArray<uint16_t> paths_;
   DeviceArray<PrefixItem> prefix_items_;
   DeviceArray<TreeItem> tree_items_;
-  int num_prefix_items_ = 0, num_tree_items_ = 0;
+  DeviceArray<ChainItem> chain_items_;
+  int num_prefix_items_ = 0, num_tree_items_ = 0, num_chain_items_ = 0;
 };
 
 // Logits of the last token of a text, in float64.
@@ -405,6 +421,19 @@ TEST_P(CudaPassTest, GoesOnFromWhatWasKept) {
     plain.Keep({0});
   }
   EXPECT_TRUE(SameBits(decoder.Forward(tree_), plain.Forward(tree_)));
+}
+
+// In one pass, and one token after another.
+TEST_P(CudaPassTest, APromptHasTheBitsOfDecodingIt) {
+  TreeRows prompt = Prompt(90);
+  Decoder decoder(Device(2), weights_), plain(Device(3), weights_);
+  const std::vector<float> logits = decoder.Forward(prompt);
+  for (size_t i = 0; i < prompt.tokens.size(); ++i) {
+    const std::vector<float> one = plain.Forward({{prompt.tokens[i]}, {-1}});
+    plain.Keep({0});
+    const auto begin = logits.begin() + static_cast<ptrdiff_t>(i * kVocab);
+    EXPECT_TRUE(SameBits(one, {begin, begin + kVocab})) << i;
+  }
 }
 
 TEST_P(CudaPassTest, BitsDoNotDependOnTheSchedule) {

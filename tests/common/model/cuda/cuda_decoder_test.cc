@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -109,6 +110,43 @@ TEST_F(CudaDecoderTest, KernelsAreToldTheSameWhileTextsGrow) {
   EXPECT_TRUE(KernelsOf({{2060, Star(3)}, {2070, Star(2)}}) == kernels);
   // More chunks give more work.
   EXPECT_FALSE(KernelsOf({{2200, Star(3)}, {2070, Star(2)}}) == kernels);
+}
+
+TEST_F(CudaDecoderTest, PromptsAreAttendedToAsChains) {
+  const auto items = [&](const RowTree& tree, int64_t run) {
+    CudaPass pass(config_);
+    pass.Add(std::vector<TokenId>(run, 1), tree, {{std::vector<int32_t>(8, 0)}},
+             run);
+    return std::pair(pass.tree_items.size(), pass.chain_items.size());
+  };
+  const int64_t group = config_.num_heads / config_.num_kv_heads;
+  const auto blocks = [&](int64_t rows) {
+    return static_cast<size_t>((rows * group + 63) / 64);
+  };
+  EXPECT_EQ(items(BuildRowTree(Chain(130), 70), 130),
+            std::pair(size_t{0}, blocks(130)));
+  EXPECT_EQ(items(BuildRowTree(Chain(130), 70), 90),
+            std::pair(size_t{0}, blocks(90)));
+  EXPECT_EQ(items(BuildRowTree(Chain(130), 70), 80),
+            std::pair(size_t{20}, size_t{0}));
+  EXPECT_EQ(items(BuildRowTree(Star(130), 70), 130),
+            std::pair(size_t{33}, size_t{0}));
+}
+
+// All rows of a block drafter's block see each other.
+TEST_F(CudaDecoderTest, BlocksAreNotAttendedToAsChains) {
+  RowTree block = BuildRowTree(Chain(100), 70);
+  block.ancestors.clear();
+  for (int row = 0; row < 100; ++row) {
+    block.ancestor_begin[row] = std::ssize(block.ancestors);
+    for (int seen = 0; seen < 100; ++seen) block.ancestors.push_back(seen);
+  }
+  block.ancestor_begin[100] = std::ssize(block.ancestors);
+  CudaPass pass(config_);
+  pass.Add(std::vector<TokenId>(100, 1), block, {{std::vector<int32_t>(8, 0)}},
+           100);
+  EXPECT_EQ(pass.tree_items.size(), 25);
+  EXPECT_TRUE(pass.chain_items.empty());
 }
 
 // A chain takes the place of six kernels, that of the last layer of four.
