@@ -94,11 +94,10 @@ struct ChainQueries {
       const float inverse = 1 / merged.sum[i];
 #pragma unroll
       for (int n = 0; n < kDim / 8; ++n) {
-        const uint64_t at = ActivationPlace(args.out_block, columns, row,
-                                            column + 8 * n + threadIdx.x % 4 * 2);
-        *reinterpret_cast<uint32_t*>(args.out + at) =
-            PackBf16(merged.out[n][2 * i] * inverse,
-                     merged.out[n][2 * i + 1] * inverse);
+        const uint64_t at = ActivationPlace(
+            args.out_block, columns, row, column + 8 * n + threadIdx.x % 4 * 2);
+        *reinterpret_cast<uint32_t*>(args.out + at) = PackBf16(
+            merged.out[n][2 * i] * inverse, merged.out[n][2 * i + 1] * inverse);
       }
     }
   }
@@ -108,7 +107,7 @@ inline constexpr int kAttendChainThreads = kChainItemQueries / 16 * 32;
 template <int kDim>
 inline constexpr int kAttendChainShared =
     PageRing<kDim>::kSharedBytes +
-    kAttendChainThreads * static_cast<int>(sizeof(MergedChunks<kDim, 16>));
+    kAttendChainThreads* static_cast<int>(sizeof(MergedChunks<kDim, 16>));
 
 // Grid: items, K/V heads. Shared memory: a ring of two pages, and the merged
 // chunks of each thread, for which heads of 128 leave too few registers. The
@@ -120,7 +119,7 @@ __global__ void __launch_bounds__(kAttendChainThreads)
     AttendChain(const __grid_constant__ AttendArgs args) {
   SHARED_MEMORY(shared);
   const int head = blockIdx.y;
-  PageRing<kDim> ring(args, head, shared);
+  PageRing<kDim> ring(args, shared);
   DependentsMayLaunch();
   if (args.num_prefix_items == 0) WaitForPrevious();
   const ChainItem item = args.chain_items[blockIdx.x];
@@ -147,10 +146,10 @@ __global__ void __launch_bounds__(kAttendChainThreads)
   Softmax<kDim> softmax;
   rows.LoadChunks(seen, next, merged, softmax);
   const int written = sequence.prefix + sequence.rows - 1;
-  const int own_pages = first < sequence.rows * args.group
-                            ? rows.PositionOf(first + 15) / kPagePositions -
-                                  begin + 1
-                            : 0;
+  const int own_pages =
+      first < sequence.rows * args.group
+          ? rows.PositionOf(first + 15) / kPagePositions - begin + 1
+          : 0;
   for (int i = 0; i < pages; ++i) {
     const uint32_t keys = ring.Wait(i);
     const int page = begin + i;

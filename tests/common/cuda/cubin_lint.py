@@ -203,7 +203,7 @@ def complaints(resources: Any, code: Any) -> Iterator[str]:
                 yield f"{name}: no {instruction}"
         for instruction, times in COUNTS.items():
             found = code[name].count(instruction)
-            if re.search("Product<|Chain<", name) and found != times:
+            if re.search(r"Product<|\bChain<", name) and found != times:
                 yield f"{name}: {found} {instruction}, not {times}"
         for instruction in LOCAL_MEMORY:
             if not spills and re.search(rf"\b{instruction}\b", code[name]):
