@@ -296,10 +296,11 @@ void DrafterPolicy::LearnGain(int drafter, const DrafterReturn& r) {
 }
 
 // Drafters that share cores wait for each other, so each costs the part of
-// their wait that it computed. What a call takes longer after a pause is learned
-// apart, as the price of catching up, with what its round takes beyond the rest.
-// Cheap drafters share the time that their trees take the coordinator; those of
-// the others are part of what their rounds take beyond the rest.
+// their wait that it computed. What a call takes longer after a pause is
+// learned apart, as the price of catching up, with what its round takes beyond
+// the rest. Cheap drafters share the time that their trees take the
+// coordinator; those of the others are part of what their rounds take beyond
+// the rest.
 double DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns,
                                    const Spent& spent) {
   struct CpuGroup {
