@@ -68,12 +68,13 @@ absl::Status GenerateCalls::Start(const Caller& caller,
   }
   const std::string tenant =
       options_.coordinator->tenants().NameOf(params->tenant);
-  RETURN_IF_ERROR(
-      options_.coordinator->CheckOpen(tenant, waiting_.SizeOf(tenant)));
+  ASSIGN_OR_RETURN(
+      const WaitingRequests::Entry waiting,
+      waiting_.Add(params->request_id, tenant, [&](int64_t num_waiting) {
+        return options_.coordinator->CheckOpen(tenant, num_waiting);
+      }));
   AnswerStream* stream = &open(*params);
   const PromptQueue::Prompt prompt = SizeOf(*request);
-  const WaitingRequests::Entry waiting =
-      waiting_.Add(params->request_id, tenant);
   const absl::Status queued =
       queue_.Post(prompt, [this, stream, waiting, request = *std::move(request),
                            params = *std::move(params)]() mutable {

@@ -1,10 +1,15 @@
 #include "coordinator/api/waiting_requests.h"
 
+#include "common/base/status_macros.h"
+
 namespace espalier::coordinator {
 
-WaitingRequests::Entry WaitingRequests::Add(const std::string& request_id,
-                                            const std::string& tenant) {
+absl::StatusOr<WaitingRequests::Entry> WaitingRequests::Add(
+    const std::string& request_id, const std::string& tenant,
+    absl::FunctionRef<absl::Status(int64_t num_waiting)> admit) {
   MutexLock lock(&mutex_);
+  const auto size = sizes_.find(tenant);
+  RETURN_IF_ERROR(admit(size == sizes_.end() ? 0 : size->second));
   ++sizes_[tenant];
   return entries_.emplace(request_id, Request{.tenant = tenant});
 }
@@ -19,12 +24,6 @@ bool WaitingRequests::Abort(const std::string& request_id) {
 bool WaitingRequests::IsAborted(Entry entry) const {
   MutexLock lock(&mutex_);
   return entry->second.aborted;
-}
-
-int64_t WaitingRequests::SizeOf(const std::string& tenant) const {
-  MutexLock lock(&mutex_);
-  const auto found = sizes_.find(tenant);
-  return found == sizes_.end() ? 0 : found->second;
 }
 
 bool WaitingRequests::Leave(Entry entry, absl::FunctionRef<void()> hand_over) {

@@ -7,6 +7,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 
 namespace espalier::coordinator {
@@ -24,15 +26,17 @@ class WaitingRequests {
   using Entries = std::multimap<std::string, Request>;
   using Entry = Entries::iterator;
 
-  Entry Add(const std::string& request_id, const std::string& tenant);
+  // Adds a request of `tenant` if `admit`, which gets how many of the tenant's
+  // wait, returns OK; otherwise returns its error. `admit` must not call this
+  // object. Of two requests at a time, the second counts the first.
+  absl::StatusOr<Entry> Add(
+      const std::string& request_id, const std::string& tenant,
+      absl::FunctionRef<absl::Status(int64_t num_waiting)> admit);
 
   // Marks the requests with this id. Whether there are any.
   bool Abort(const std::string& request_id);
 
   bool IsAborted(Entry entry) const;
-
-  // Returns how many are the tenant's.
-  int64_t SizeOf(const std::string& tenant) const;
 
   // Removes `entry`, after it has called `hand_over` unless the request was
   // aborted: an Abort finds the request here or where it was handed to. Whether
