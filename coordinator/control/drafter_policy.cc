@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <optional>
 #include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/control/wait_shares.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -11,122 +15,41 @@ namespace {
 using Attention = DraftCall::Attention;
 
 constexpr double kUse = 0.5;           // standard errors below the mean
-constexpr double kTry = 1;             // and above it
-constexpr double kCheap = 0.1;         // tokens
 constexpr double kIdleCost = 0.01;     // tokens a round
 constexpr double kWorthATrial = 0.02;  // tokens a round
 constexpr double kMinNothing = 0.3;    // for a trial beside cheap drafters
 constexpr int kTrialAnswers = 4;
 constexpr int kTrialRounds = 12;
-constexpr double kMinContinues = 0.05;
-constexpr int64_t kLevelsInterval = 32;  // rounds
-constexpr int kMaxMisses = 8;
-constexpr int64_t kAbsence = 64;  // rounds
-// After so many rounds catching up takes longer than a draft. It is paid for in
-// so many rounds.
-constexpr int64_t kLongPause = 8;
-constexpr double kPaysBack = 16;
-// Rounds of plain decoding that catching up may take.
-constexpr double kMaxCatchUp = 16;
 
 }  // namespace
 
-DrafterPolicy::DrafterPolicy(std::vector<DrafterValue> prior,
+DrafterPolicy::DrafterPolicy(const std::vector<DrafterValue>& prior,
                              TrialBudget* budget)
-    : values_(std::move(prior)),
-      budget_(*budget),
-      active_(values_.size(), true),
-      kept_up_(values_.size(), false),
-      pauses_(values_.size(), kLongPause),
-      seen_(values_.size(), 0),
-      misses_(values_.size(), 0),
-      back_(values_.size(), 0) {}
+    : drafters_(prior.begin(), prior.end()), budget_(*budget) {}
 
-// Whether the text has grown much since the drafter saw it.
-bool DrafterPolicy::Lags(int drafter) const {
-  return pauses_[drafter] >= kLongPause && !IsCheap(drafter);
-}
-
-// Tokens of the text that it has not seen.
-double DrafterPolicy::Backlog(int drafter) const {
-  return static_cast<double>(length_ - seen_[drafter]);
-}
-
-// What it takes to see them.
-double DrafterPolicy::CatchUpSeconds(int drafter) const {
-  if (!Lags(drafter)) return 0;
-  return values_[drafter].catch_up_seconds.mean() * Backlog(drafter);
-}
-
-// Tokens that all sessions would emit while it drafts for `seconds`.
-double DrafterPolicy::Price(int drafter, double seconds) const {
-  return price_.tokens_per_second *
-         (seconds + price_.others * values_[drafter].shared_seconds.mean());
-}
-
-// The price of its time, and of what its rounds take beside that.
-double DrafterPolicy::Cost(int drafter, double errors) const {
-  const DrafterValue& value = values_[drafter];
-  double seconds = std::max(0.0, value.seconds.Bound(errors));
-  if (!IsCheap(drafter)) {
-    seconds += std::max(0.0, value.other_seconds.mean());
-    seconds += CatchUpSeconds(drafter) / kPaysBack;
-  }
-  return Price(drafter, seconds);
-}
-
-// Returns the cost beside another drafter: on the same cores they wait for each
-// other.
-double DrafterPolicy::CostBeside(int drafter, int first, double errors) const {
-  const uint64_t cpu_group = values_[drafter].cpu_group;
-  const bool same_cores =
-      cpu_group != 0 && cpu_group == values_[first].cpu_group;
-  const double hidden =
-      same_cores ? 0 : price_.tokens_per_second * values_[first].seconds.mean();
-  return std::max(0.0, Cost(drafter, errors) - hidden);
-}
-
-bool DrafterPolicy::IsCheap(int drafter) const {
-  const Estimate& seconds = values_[drafter].seconds;
-  return seconds.is_known() && Price(drafter, seconds.mean()) <= kCheap;
+void DrafterPolicy::BeginRound(const TimePrice& price, int64_t length) {
+  price_ = price;
+  nothing_ = 1;
+  for (SessionDrafter& drafter : drafters_) drafter.BeginRound(price, length);
 }
 
 // A cheap drafter that does not pay is asked so seldom that this costs next to
 // nothing: what it gains changes within a text. It can gain less where sessions
 // share passes.
-bool DrafterPolicy::IsDue(int drafter) const {
-  if (!IsThere(drafter) || !IsCheap(drafter)) return false;
+bool DrafterPolicy::IsDue(const SessionDrafter& drafter) const {
+  if (!drafter.is_there() || !drafter.is_cheap()) return false;
   const double idle_cost = kIdleCost / std::sqrt(1 + price_.others);
-  return Worth(drafter, 1, -kUse) > 0 ||
-         idle_cost * static_cast<double>(pauses_[drafter] + 1) >=
-             Cost(drafter, 0);
-}
-
-double DrafterPolicy::Worth(int drafter, double nothing, double errors) const {
-  const DrafterValue& value = values_[drafter];
-  if (errors < 0 && !(value.alone.is_known() && value.seconds.is_known())) {
-    return 0;
-  }
-  return nothing * value.alone.Bound(errors) - Cost(drafter, -errors);
-}
-
-double DrafterPolicy::WorthBeside(int drafter, int first, double nothing,
-                                  double errors) const {
-  const DrafterValue& value = values_[drafter];
-  if (errors < 0 && !(value.beside.is_known() && value.seconds.is_known())) {
-    return 0;
-  }
-  const double gain =
-      std::min(value.beside.Bound(errors), value.alone.Bound(kTry));
-  return nothing * gain - CostBeside(drafter, first, -errors);
+  return drafter.Worth(1, -kUse) > 0 ||
+         idle_cost * static_cast<double>(drafter.pause() + 1) >=
+             drafter.Cost(0);
 }
 
 // The best drafter that is not cheap; none if none pays.
 DrafterPolicy::Pick DrafterPolicy::Best(double nothing) const {
   Pick best;
   for (int i = 0; i < num_drafters(); ++i) {
-    if (!IsThere(i) || IsCheap(i)) continue;
-    const double worth = Worth(i, nothing, -kUse);
+    if (!drafters_[i].is_there() || drafters_[i].is_cheap()) continue;
+    const double worth = drafters_[i].Worth(nothing, -kUse);
     if (worth > best.worth) best = {i, worth};
   }
   return best;
@@ -135,8 +58,10 @@ DrafterPolicy::Pick DrafterPolicy::Best(double nothing) const {
 DrafterPolicy::Pick DrafterPolicy::SecondTo(int first, double nothing) const {
   Pick best;
   for (int i = 0; i < num_drafters(); ++i) {
-    if (i == first || !IsThere(i) || IsCheap(i)) continue;
-    const double worth = WorthBeside(i, first, nothing, -kUse);
+    if (i == first || !drafters_[i].is_there() || drafters_[i].is_cheap())
+      continue;
+    const double worth =
+        drafters_[i].WorthBeside(drafters_[first], nothing, -kUse);
     if (worth > best.worth) best = {i, worth};
   }
   return best;
@@ -145,16 +70,17 @@ DrafterPolicy::Pick DrafterPolicy::SecondTo(int first, double nothing) const {
 // What the drafter may gain beside those that are used, or in place of one; 0:
 // it is used.
 double DrafterPolicy::HopeOf(int drafter, const Pick& used) const {
-  if (!IsThere(drafter) || IsCheap(drafter) || drafter == used.drafter) {
+  constexpr double kTry = SessionDrafter::kTry;
+  const SessionDrafter& hoped_for = drafters_[drafter];
+  if (!hoped_for.is_there() || hoped_for.is_cheap() ||
+      drafter == used.drafter) {
     return 0;
   }
-  const double alone = Worth(drafter, 1, kTry);
-  if (used.drafter < 0) {
-    return Worth(drafter, 1, -kUse) > 0 ? 0 : alone;
-  }
-  if (WorthBeside(drafter, used.drafter, 1, -kUse) > 0) return 0;
-  return std::max(alone - used.worth,
-                  WorthBeside(drafter, used.drafter, 1, kTry));
+  const double alone = hoped_for.Worth(1, kTry);
+  if (used.drafter < 0) return hoped_for.Worth(1, -kUse) > 0 ? 0 : alone;
+  const SessionDrafter& first = drafters_[used.drafter];
+  if (hoped_for.WorthBeside(first, 1, -kUse) > 0) return 0;
+  return std::max(alone - used.worth, hoped_for.WorthBeside(first, 1, kTry));
 }
 
 void DrafterPolicy::ChooseTrial() {
@@ -162,20 +88,16 @@ void DrafterPolicy::ChooseTrial() {
   double most = kWorthATrial;
   for (int i = 0; i < num_drafters(); ++i) {
     const double hope = HopeOf(i, used);
-    if (hope <= most || !budget_.Allows(Price(i, CatchUpSeconds(i)))) continue;
+    if (hope <= most || !budget_.Allows(drafters_[i].CatchUpCost())) continue;
     most = hope;
     trial_ = {.drafter = i};
   }
 }
 
-void DrafterPolicy::SetPrice(TimePrice price) {
-  price_ = price;
-  nothing_ = 1;
-}
-
 void DrafterPolicy::ConsiderTrial() {
   if (!trial_) ChooseTrial();
-  if (trial_ && (!IsThere(trial_->drafter) || IsCheap(trial_->drafter) ||
+  if (trial_ && (!drafters_[trial_->drafter].is_there() ||
+                 drafters_[trial_->drafter].is_cheap() ||
                  ++trial_->rounds > kTrialRounds)) {
     trial_.reset();
   }
@@ -184,39 +106,9 @@ void DrafterPolicy::ConsiderTrial() {
 bool DrafterPolicy::Rests(bool cheap_only) const {
   if (!cheap_only && (trial_ || Best(1).drafter >= 0)) return false;
   for (int i = 0; i < num_drafters(); ++i) {
-    if (IsDue(i)) return false;
+    if (IsDue(drafters_[i])) return false;
   }
   return true;
-}
-
-// The round does not wait for a drafter that catches up with much text on cores
-// of its own. On the verifier's cores it does: a pass beside it would wait for
-// the same work, and its tree would come too late.
-DraftCall DrafterPolicy::Call(int drafter) const {
-  const DrafterValue& value = values_[drafter];
-  double most =
-      std::max({0.0, value.alone.Bound(kTry), value.beside.Bound(kTry)});
-  if (Lags(drafter)) most = std::max(most, kMaxCatchUp);
-  const bool beside = value.own_cores && Lags(drafter);
-  return {.attention = beside ? Attention::kAsked : Attention::kAwaited,
-          .patience = price_.tokens_per_second > 0
-                          ? absl::Seconds(most / price_.tokens_per_second)
-                          : absl::InfiniteDuration(),
-          .least_reach = LeastReach(drafter)};
-}
-
-// A level that the text reaches with probability r brings r times the chance
-// that it goes on. That has to be worth its time and a row. Now and then all
-// levels are asked for, so that their time is known.
-float DrafterPolicy::LeastReach(int drafter) const {
-  const DrafterValue& value = values_[drafter];
-  const double seconds = value.level_seconds.mean();
-  if (seconds == 0 || round_ % kLevelsInterval == 0) return 0;
-  const double sessions = value.own_cores ? 1 : 1 + price_.others;
-  const double cost =
-      price_.tokens_per_second * sessions * seconds + price_.row;
-  const double continues = std::max(kMinContinues, value.continues.mean());
-  return static_cast<float>(std::clamp(cost / continues, 0.0, 1.0));
 }
 
 std::vector<DraftCall> DrafterPolicy::NoCalls() const {
@@ -226,7 +118,7 @@ std::vector<DraftCall> DrafterPolicy::NoCalls() const {
 std::vector<DraftCall> DrafterPolicy::AllCalls() const {
   std::vector<DraftCall> calls = NoCalls();
   for (int i = 0; i < num_drafters(); ++i) {
-    if (IsThere(i)) calls[i] = Call(i);
+    if (drafters_[i].is_there()) calls[i] = drafters_[i].Call();
   }
   return calls;
 }
@@ -234,7 +126,7 @@ std::vector<DraftCall> DrafterPolicy::AllCalls() const {
 std::vector<DraftCall> DrafterPolicy::FirstCalls() const {
   std::vector<DraftCall> calls = NoCalls();
   for (int i = 0; i < num_drafters(); ++i) {
-    if (IsDue(i)) calls[i] = Call(i);
+    if (IsDue(drafters_[i])) calls[i] = drafters_[i].Call();
   }
   return calls;
 }
@@ -244,151 +136,73 @@ std::vector<DraftCall> DrafterPolicy::FurtherCalls(double nothing) {
   nothing_ = nothing;
   const int first = Best(nothing).drafter;
   if (first >= 0) {
-    calls[first] = Call(first);
+    calls[first] = drafters_[first].Call();
     const int second = SecondTo(first, nothing).drafter;
-    if (second >= 0) calls[second] = Call(second);
+    if (second >= 0) calls[second] = drafters_[second].Call();
   }
   if (trial_ && nothing >= kMinNothing) {
-    calls[trial_->drafter] = Call(trial_->drafter);
+    calls[trial_->drafter] = drafters_[trial_->drafter].Call();
   }
   return calls;
 }
 
 double DrafterPolicy::Learn(absl::Span<const DrafterReturn> returns,
                             const Spent& spent) {
-  ++round_;
   budget_.Earn(spent.tokens);
   // What a drafter gains beside another one depends on which it is.
   const int first = Best(1).drafter;
   if (first >= 0 && std::exchange(first_, first) != first) {
-    for (DrafterValue& value : values_) value.beside = DrafterValue().beside;
+    for (SessionDrafter& drafter : drafters_) drafter.ForgetBeside();
   }
-  for (int i = 0; i < num_drafters(); ++i) {
-    if (returns.empty() || !returns[i].was_asked()) {
-      values_[i].Fade();
-    } else {
-      LearnGain(i, returns[i]);
-      LearnAbsence(i, returns[i]);
-    }
+  if (returns.empty()) {
+    for (SessionDrafter& drafter : drafters_) drafter.LearnPause();
+    return 0;
   }
-  const double catch_up = LearnSeconds(returns, spent);
-  if (trial_ && !returns.empty()) {
-    LearnTrial(returns[trial_->drafter], spent.other);
-  }
-  length_ += static_cast<int64_t>(spent.tokens);
+  const double catch_up = LearnDrafters(returns, spent);
+  if (trial_) LearnTrial(returns[trial_->drafter], spent.other);
   return catch_up;
 }
 
-void DrafterPolicy::LearnGain(int drafter, const DrafterReturn& r) {
-  DrafterValue& value = values_[drafter];
-  // It may have been catching up if it did not answer in the last round.
-  const bool missing = r.gain == TreeGain() && !kept_up_[drafter];
-  if (r.late == nullptr && (r.attention != Attention::kAwaited || missing)) {
-    value.Fade();
-    return;
-  }
-  value.alone.Observe(r.gain.alone);
-  if (r.accepted) value.continues.Observe(*r.accepted > 0 ? 1 : 0);
-  if (r.level > absl::ZeroDuration()) {
-    value.level_seconds.Observe(absl::ToDoubleSeconds(r.level));
-  }
-  if (first_ >= 0 && drafter != first_) value.beside.Observe(r.gain.beside);
-}
-
-// Drafters that share cores wait for each other, so each costs the part of
-// their wait that it computed. What a call takes longer after a pause is
-// learned apart, as the price of catching up, with what its round takes beyond
-// the rest. Cheap drafters share the time that their trees take the
-// coordinator; those of the others are part of what their rounds take beyond
-// the rest.
-double DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns,
-                                   const Spent& spent) {
-  struct CpuGroup {
-    absl::Duration waited;
-    absl::Duration compute;
-  };
-  std::map<uint64_t, CpuGroup> cpu_groups;
+// What a round takes beyond the rest is a part of catching up, if any network
+// did. Cheap drafters share the time that their trees take the coordinator;
+// that of the others is a part of what their rounds take beyond the rest.
+double DrafterPolicy::LearnDrafters(absl::Span<const DrafterReturn> returns,
+                                    const Spent& spent) {
   int cheap = 0;
-  for (size_t i = 0; i < returns.size(); ++i) {
-    const DrafterReturn& r = returns[i];
-    cheap += r.was_asked() && IsCheap(static_cast<int>(i)) ? 1 : 0;
-    if (!r.waited || r.attention != Attention::kAwaited) continue;
-    CpuGroup& cpu_group = cpu_groups[r.cpu_group];
-    cpu_group.waited = std::max(cpu_group.waited, *r.waited);
-    cpu_group.compute += r.compute;
+  for (int i = 0; i < num_drafters(); ++i) {
+    cheap += returns[i].was_asked() && drafters_[i].is_cheap() ? 1 : 0;
   }
+  const std::vector<std::optional<double>> shares = WaitShares(returns);
   double catch_up = 0;
   for (int i = 0; i < num_drafters(); ++i) {
-    const bool asked = !returns.empty() && returns[i].was_asked();
-    pauses_[i] = asked ? 0 : pauses_[i] + 1;
-    if (!asked) {
-      kept_up_[i] = false;
+    if (!returns[i].was_asked()) {
+      drafters_[i].LearnPause();
       continue;
     }
-    const DrafterReturn& r = returns[i];
-    values_[i].cpu_group = r.cpu_group;
-    values_[i].own_cores = !r.shares_verifier_cores;
-    const bool kept_up = kept_up_[i] || IsCheap(i);
-    // A drafter that was waited for in vain still owes its answer.
-    if (!r.in_vain) kept_up_[i] = r.waited.has_value();
-    if (!r.waited || r.attention != Attention::kAwaited) continue;
-    const CpuGroup& cpu_group = cpu_groups[r.cpu_group];
-    const bool alone =
-        r.cpu_group == 0 || cpu_group.compute <= absl::ZeroDuration();
-    double seconds = absl::ToDoubleSeconds(
-        alone ? *r.waited
-              : cpu_group.waited *
-                    absl::FDivDuration(r.compute, cpu_group.compute));
-    if (IsCheap(i)) seconds += spent.handling / std::max(1, cheap);
-    if (!kept_up) {
-      catch_up += LearnCatchUp(i, seconds);
-      continue;
-    }
-    seen_[i] = length_;
-    values_[i].seconds.Observe(seconds);
-    values_[i].shared_seconds.Observe(r.shares_verifier_cores ? seconds : 0);
+    catch_up += drafters_[i].Learn(
+        returns[i], {.beside = first_ >= 0 && i != first_,
+                     .seconds = shares[i],
+                     .handling = spent.handling / std::max(1, cheap)});
   }
   if (catch_up > 0) return catch_up + std::max(0.0, spent.other);
   LearnOtherSeconds(returns, spent.other);
   return 0;
 }
 
-// A call took `seconds` after a pause. Returns how much of it catching up took.
-double DrafterPolicy::LearnCatchUp(int drafter, double seconds) {
-  DrafterValue& value = values_[drafter];
-  const double catch_up = std::max(0.0, seconds - value.seconds.mean());
-  const double tokens = Backlog(drafter);
-  seen_[drafter] = length_;
-  if (value.seconds.is_known() && tokens >= kLongPause) {
-    value.catch_up_seconds.Observe(catch_up / tokens);
-  }
-  return catch_up;
-}
-
 // Networks that share a round share what it takes beyond what is known.
 void DrafterPolicy::LearnOtherSeconds(absl::Span<const DrafterReturn> returns,
                                       double other_seconds) {
-  std::vector<int> networks;
+  std::vector<SessionDrafter*> networks;
   for (int i = 0; i < num_drafters(); ++i) {
-    if (!returns.empty() && returns[i].was_asked() &&
-        values_[i].seconds.is_known() && !IsCheap(i)) {
-      networks.push_back(i);
+    SessionDrafter& drafter = drafters_[i];
+    if (returns[i].was_asked() && drafter.value().seconds.is_known() &&
+        !drafter.is_cheap()) {
+      networks.push_back(&drafter);
     }
   }
-  for (int i : networks) {
-    values_[i].other_seconds.Observe(other_seconds /
-                                     static_cast<double>(networks.size()));
-  }
-}
-
-// One that does not answer for long keeps no other from being asked.
-void DrafterPolicy::LearnAbsence(int drafter, const DrafterReturn& r) {
-  const bool answered = r.late != nullptr || (r.waited && !r.in_vain);
-  if (answered) {
-    misses_[drafter] = 0;
-  } else if (++misses_[drafter] >= kMaxMisses) {
-    misses_[drafter] = 0;
-    back_[drafter] = round_ + kAbsence;
+  for (SessionDrafter* drafter : networks) {
+    drafter->LearnOtherSeconds(other_seconds /
+                               static_cast<double>(networks.size()));
   }
 }
 

@@ -97,11 +97,12 @@ double SpeculationControl::tokens_per_second() const {
 }
 
 // In the first round the session asks for the prompt's features.
-bool SpeculationControl::Rests() {
+bool SpeculationControl::Rests(int64_t length) {
   if (first_round_) return false;
-  policy_.SetPrice({.tokens_per_second = tokens_per_second(),
-                    .others = others(),
-                    .row = CostOfNextRow()});
+  policy_.BeginRound({.tokens_per_second = tokens_per_second(),
+                      .others = others(),
+                      .row = CostOfNextRow()},
+                     length);
   if (explores_) {
     rests_ = peers_.empty();
   } else {
@@ -189,10 +190,7 @@ void SpeculationControl::ObserveNodes(int64_t nodes) {
 // The first round includes the prompt's pass. It says nothing about later
 // rounds.
 absl::Duration SpeculationControl::Learn(const Round& round) {
-  if (std::exchange(first_round_, false)) {
-    policy_.SetLength(round.length);
-    return absl::ZeroDuration();
-  }
+  if (std::exchange(first_round_, false)) return absl::ZeroDuration();
   const double tokens = static_cast<double>(round.num_tokens);
   const double plain = absl::ToDoubleSeconds(PlainRound());
   double seconds = absl::ToDoubleSeconds(round.duration);
@@ -235,7 +233,7 @@ double SpeculationControl::LearnDrafters(const Round& round, double tokens,
   for (size_t i = 0; i < peers_.size(); ++i) {
     DrafterValue& known = kind_.values[peers_[i]];
     if (!returns.empty() && SaysSomething(returns[i])) {
-      known = policy_.values()[i];
+      known = policy_.value(static_cast<int>(i));
     } else {
       known.Fade();
     }

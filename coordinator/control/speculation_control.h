@@ -41,10 +41,10 @@ class SpeculationControl {
     policy_.SetActive(drafter, active);
   }
 
-  // Begins a round. Returns whether it is one of plain decoding: no drafter
-  // would be asked, the answer is behind plain decoding, or the pace of plain
-  // decoding has to be measured.
-  bool Rests();
+  // Begins a round at a text of `length` tokens. Returns whether it is one of
+  // plain decoding: no drafter would be asked, the answer is behind plain
+  // decoding, or the pace of plain decoding has to be measured.
+  bool Rests(int64_t length);
 
   // Returns the round's calls of cheap drafters, which come first, by drafter.
   std::vector<DraftCall> FirstCalls() const;
@@ -78,7 +78,6 @@ class SpeculationControl {
     absl::Duration handling = {};    // of it: merging trees, learning from them
     absl::Duration pass = {};        // of it: the verifier's; zero: not known
     int64_t num_nodes = 0;           // of the verified tree, root excluded
-    int64_t length = 0;              // of the text, after the first round
   };
   // Ends the round. Returns the time that speculation won in it, compared with
   // plain decoding; below 0: lost.

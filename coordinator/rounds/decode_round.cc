@@ -82,7 +82,7 @@ bool DecodeRound::Rests() {
     control_->SetActive(
         i, fanout_.drafter(i).settings.role == DrafterRole::kActive);
   }
-  const bool rests = control_->Rests();
+  const bool rests = control_->Rests(committed_length_);
   return budget_.max_nodes == 0 || (rests && !fanout_.HasShadow());
 }
 
@@ -115,8 +115,7 @@ void DecodeRound::LearnFrom(absl::Span<const TokenId> emitted,
                        .draft_wait = draft_wait_,
                        .handling = handling_,
                        .pass = pass_,
-                       .num_nodes = tree_.num_nodes() - 1,
-                       .length = committed_length_ + tokens});
+                       .num_nodes = tree_.num_nodes() - 1});
   uint64_t asked = 0;
   for (size_t i = 0; i < returns.size(); ++i) {
     if (returns[i].was_asked()) asked |= uint64_t{1} << i;

@@ -48,7 +48,7 @@ def main() -> None:
         prompts = folder / "prompts.jsonl"
         prompts.write_text("".join(json.dumps({"id": text, "chat": text}) + "\n"
                                    for text in TEXTS))
-        with sessions.served(folder, ["--http-listen", "127.0.0.1:0", *flags]) as address:
+        with sessions.served(folder, ["--http-listen", "127.0.0.1:0", *flags]) as (address, _):
             url = re.search(r"OpenAI's API: (http://[^/]+)", (folder / "serve.log").read_text())
             assert url
             ways = {"gRPC": ("--address", address), "HTTP": ("--http", url[1])}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Requests beside each other, of one served model; takes some minutes.
 
-  tests/benchmark/sessions.py [--rounds N] [--modes A,B] [SERVE FLAGS]
+  tests/benchmark/sessions.py [--rounds N] [--modes A,B] [--parts 1,2,3,4] [SERVE FLAGS]
 
 1. Throughput and tau with 1, 2, 4 and 8 sessions: tau must not fall when sessions
    share a pass, as a session's text and drafts do not depend on the others. (The
@@ -10,6 +10,8 @@
    with as many that do not.
 3. Milliseconds to the first token of a short request: alone, and while a prompt of
    some 1,500 tokens is computed.
+4. Processor time of the server, `budgeted` beside plain decoding in turns, with 3
+   and 8 sessions, at T = 0 and T = 1.
 
 The modes of `espalier load` take turns, but in part 2, where each turn shares
 nothing with others. SERVE FLAGS go to `espalier serve`, for
@@ -18,6 +20,7 @@ more than 2 %. Standard library only.
 """
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -34,6 +37,7 @@ BIN = pathlib.Path(os.environ.get("ESPALIER_BIN", REPO / "build/release/bin"))
 LONG_TEXT = (REPO / "tests/benchmark/quality.txt").read_text()[:6500]  # some 1,500 tokens
 SESSIONS = [1, 2, 4, 8]
 ALLOWED_LOSS = 0.02
+PROCESSOR_TURNS = 3
 QUESTIONS = ["What is it about?", "Name three terms.", "Who is it for?", "Shorten it.",
              "What is measured?", "What is missing?", "Translate a line.", "Give it a title."]
 
@@ -47,8 +51,8 @@ def run(*words: object) -> str:
 
 
 @contextlib.contextmanager
-def served(folder: pathlib.Path, flags: Sequence[str]) -> Iterator[str]:
-    """The address of a server."""
+def served(folder: pathlib.Path, flags: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """The address and the process of a server."""
     address = f"unix:{folder}/serve.sock"
     with open(folder / "serve.log", "wb") as log:
         server = subprocess.Popen([BIN / "espalier", "serve", "--set",
@@ -59,16 +63,17 @@ def served(folder: pathlib.Path, flags: Sequence[str]) -> Iterator[str]:
             if server.poll() is not None:
                 raise SystemExit((folder / "serve.log").read_text())
             time.sleep(0.1)
-        yield address
+        yield address, server.pid
     finally:
         server.terminate()
         server.wait()
 
 
-def load(address: str, sessions: int, modes: str, *flags: object) -> list[Any]:
+def load(address: str, sessions: int, modes: str, *flags: object,
+         temperature: float = 0) -> list[Any]:
     """The rows of `espalier load`."""
     out = run("load", "--json", "--address", address, "--concurrency", sessions,
-              "--modes", modes, "--temperature", 0, *flags)
+              "--modes", modes, "--temperature", temperature, *flags)
     rows = [json.loads(line) for line in out.splitlines()]
     for row in rows:
         if row["failed"] or row["refused"]:
@@ -133,19 +138,47 @@ def beside_a_long_prompt(address: str, rounds: int) -> None:
                   f"worst {max(times):7.1f} ms, {len(times)} requests", flush=True)
 
 
+def processor_seconds(pid: int) -> float:
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # utime, stime
+
+
+def processor_time(address: str, pid: int, requests: int) -> None:
+    def seconds(mode: str, sessions: int, temperature: float) -> float:
+        before = processor_seconds(pid)  # the modes get the same requests and answers
+        load(address, sessions, mode, "--suite", "chat,math", "--requests", requests,
+             "--turns", 1, temperature=temperature)
+        return processor_seconds(pid) - before
+
+    seconds("plain", 8, 0)  # both find the prompts cached
+    for temperature, sessions in itertools.product((0, 1), (3, 8)):
+        turns = [seconds("budgeted", sessions, temperature) /
+                 seconds("plain", sessions, temperature) for _ in range(PROCESSOR_TURNS)]
+        print(f"T = {temperature}, {sessions} sessions: {statistics.median(turns):.3f} times the "
+              f"processor time of plain decoding ({min(turns):.3f} to {max(turns):.3f})",
+              flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=12, help="of the third part")
     parser.add_argument("--requests", type=int, default=24, help="per mode and row")
     parser.add_argument("--modes", default="plain,single:chat@4,budgeted")
+    parser.add_argument("--parts", default="1,2,3,4")
     args, flags = parser.parse_known_args()
     with tempfile.TemporaryDirectory(prefix="espalier-") as name:
         folder = pathlib.Path(name)
-        with served(folder, flags) as address:
-            fallen = by_sessions(address, args.modes, args.requests)
-            shared_prompt(address, args.modes, folder, args.requests)
-            beside_a_long_prompt(address, args.rounds)
+        with served(folder, flags) as (address, pid):
+            fallen = []
+            if "1" in args.parts:
+                fallen = by_sessions(address, args.modes, args.requests)
+            if "2" in args.parts:
+                shared_prompt(address, args.modes, folder, args.requests)
+            if "3" in args.parts:
+                beside_a_long_prompt(address, args.rounds)
+            if "4" in args.parts:
+                processor_time(address, pid, args.requests)
     for mode in fallen:
         print(f"tau of {mode} fell when sessions shared passes")
     sys.exit(1 if fallen else 0)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Answers after fresh starts of `espalier serve`, beside plain decoding.
+"""Answers after fresh starts of `espalier serve` or of a cluster, beside plain decoding.
 
     starts.py BIN/espalier [--starts 6] [--answers 20] [--tokens 128]
-              [--temperature 0,1] [--busy 0] [--noise]
+              [--temperature 0,1] [--busy 0] [--noise] [--cluster]
 
-For each start: a server, then prompts of the suites in turn, each with speculation and without,
+For each start: a server (--cluster: the processes of deploy/cluster.sh), then prompts of the suites in turn, each with speculation and without,
 the two sides in turns. Prints how many times as fast as plain decoding the first answer, the worst
 one and all together are, by suite too, and what the server itself says that it won (balance_ms).
 --busy N runs N endless loops beside it, from before the start on. --noise decodes plainly on both
@@ -12,6 +12,7 @@ sides: what the machine alone makes of first and worst answers.
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -20,9 +21,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from typing import Any
 
-SUITES = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "suites"
+DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
+SUITES = DEPLOY / "suites"
 NAMES = ("chat", "math", "code", "summarise")
 
 
@@ -39,17 +42,10 @@ def prompts() -> list[tuple[str, str]]:
 
 
 class Server:
-    def __init__(self, espalier: str, folder: str) -> None:
-        self.espalier, self.address = espalier, f"unix:{folder}/serve.sock"
-        self.log = open(f"{folder}/log", "w", encoding="utf-8")
-        self.process = subprocess.Popen(
-            [espalier, "serve", "--set", f"server.listen.0={self.address}"],
-            stdout=self.log, stderr=self.log)
-        while subprocess.run([espalier, "check", self.address], check=False,
-                             capture_output=True).returncode:
-            if self.process.poll() is not None:
-                sys.exit(f"the server ended: see {folder}/log")
-            time.sleep(0.1)
+    """Something at `address` that answers."""
+
+    def __init__(self, espalier: str, address: str) -> None:
+        self.espalier, self.address = espalier, address
 
     def answer(self, prompt: str, tokens: int, temperature: float, plain: bool) -> dict[str, Any]:
         command = [self.espalier, "generate", "--address", self.address, "--json",
@@ -59,10 +55,37 @@ class Server:
                               check=True, capture_output=True, text=True)
         return json.loads(done.stdout)
 
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait()
-        self.log.close()
+
+@contextlib.contextmanager
+def served(espalier: str) -> Iterator[Server]:
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(espalier, f"unix:{folder}/serve.sock")
+        with open(f"{folder}/log", "w", encoding="utf-8") as log:
+            process = subprocess.Popen(
+                [espalier, "serve", "--set", f"server.listen.0={server.address}"],
+                stdout=log, stderr=log)
+        while subprocess.run([espalier, "check", server.address], check=False,
+                             capture_output=True).returncode:
+            if process.poll() is not None:
+                sys.exit(pathlib.Path(folder, "log").read_text(encoding="utf-8"))
+            time.sleep(0.1)
+        try:
+            yield server
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@contextlib.contextmanager
+def clustered(espalier: str) -> Iterator[Server]:
+    def call(command: str) -> str:
+        return subprocess.run([DEPLOY / "cluster.sh", command], check=True, text=True,
+                              stdout=subprocess.PIPE).stdout
+    call("start")
+    try:
+        yield Server(espalier, call("address").strip())
+    finally:
+        call("stop")
 
 
 def decode_ms(answer: dict[str, Any]) -> float:
@@ -75,24 +98,22 @@ def run_start(args: argparse.Namespace, temperature: float, turn: int) -> list[A
     rows = []
     every = prompts()
     chosen = itertools.islice(itertools.cycle(every[turn:] + every[:turn]), args.answers)
-    with tempfile.TemporaryDirectory() as folder:
-        server = Server(args.espalier, folder)
-        try:
-            for i, (suite, prompt) in enumerate(chosen):
-                sides = {}
-                for plain in ((False, True) if i % 2 == 0 else (True, False)):
-                    sides[plain] = server.answer(prompt, args.tokens, temperature,
-                                                 plain or args.noise)
-                if sides[False]["token_ids"] != sides[True]["token_ids"]:
-                    sys.exit(f"the texts differ: {suite}: {prompt}")
-                rows.append((suite, decode_ms(sides[False]), decode_ms(sides[True]),
-                             sides[False]["spec_stats"]["balance_ms"]))
-        finally:
-            server.stop()
+    with (clustered if args.cluster else served)(args.espalier) as server:
+        for i, (suite, prompt) in enumerate(chosen):
+            sides = {}
+            for plain in ((False, True) if i % 2 == 0 else (True, False)):
+                sides[plain] = server.answer(prompt, args.tokens, temperature,
+                                             plain or args.noise)
+            if sides[False]["token_ids"] != sides[True]["token_ids"]:
+                sys.exit(f"the texts differ: {suite}: {prompt}")
+            rows.append((suite, decode_ms(sides[False]), decode_ms(sides[True]),
+                         sides[False]["spec_stats"]["balance_ms"]))
     return [row for row in rows if row[1] > 0]
 
 
 def show(name: str, rows: list[Row]) -> None:
+    if not rows:
+        return
     fast, plain = sum(r[1] for r in rows), sum(r[2] for r in rows)
     print(f"{name}: {plain / fast:.2f} times as fast as plain; won {plain - fast:.0f} ms, "
           f"by the ledger {sum(r[3] for r in rows):.0f} ms", flush=True)
@@ -108,6 +129,7 @@ def main() -> None:
     parser.add_argument("--temperature", default="0,1")
     parser.add_argument("--busy", type=int, default=0)
     parser.add_argument("--noise", action="store_true")
+    parser.add_argument("--cluster", action="store_true")
     args = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {args.busy} endless loops")
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"])

@@ -45,6 +45,7 @@ class DrafterPolicyTest : public testing::Test {
   }
 
   std::vector<Habit> habits_;
+  int64_t length_ = 0;  // of the text
   double others_ = 0;
   double other_seconds_ = 0;  // of a round with drafts
   double handling_ = 0;       // seconds
@@ -53,7 +54,9 @@ class DrafterPolicyTest : public testing::Test {
 
  private:
   void RunOne(double nothing) {
-    policy_->SetPrice({.tokens_per_second = kPrice, .others = others_});
+    policy_->BeginRound({.tokens_per_second = kPrice, .others = others_},
+                        length_);
+    length_ += 1;
     policy_->ConsiderTrial();
     if (policy_->Rests()) {
       policy_->Learn({}, {.tokens = 1});
@@ -103,7 +106,7 @@ class DrafterPolicyTest : public testing::Test {
 
 TEST_F(DrafterPolicyTest, BeginsWithATrialOfWhoPaysAndStaysWithIt) {
   Make({{.gain = 1.5, .takes = absl::Milliseconds(4)}});
-  policy_->SetPrice({.tokens_per_second = kPrice});
+  policy_->BeginRound({.tokens_per_second = kPrice}, length_);
   EXPECT_TRUE(policy_->Rests()) << "nothing is known";
   EXPECT_EQ(Asked(50)[0], 50);
 }
@@ -231,7 +234,7 @@ TEST_F(DrafterPolicyTest, TimeOnTheVerifiersCoresCostsAllSessions) {
 // On the verifier's cores its work stands in the way of the pass.
 TEST_F(DrafterPolicyTest, WaitsForOneThatCatchesUpOnTheVerifiersCores) {
   Make({{.gain = 2, .takes = absl::Milliseconds(5)}});
-  policy_->SetPrice({.tokens_per_second = kPrice});
+  policy_->BeginRound({.tokens_per_second = kPrice}, length_);
   policy_->ConsiderTrial();
   DraftCall call = policy_->FurtherCalls(1)[0];
   EXPECT_EQ(call.attention, Attention::kAwaited);
@@ -258,7 +261,7 @@ TEST_F(DrafterPolicyTest, PaysForWhatARoundTakesBeyondItsDrafts) {
 TEST_F(DrafterPolicyTest, CatchesUpDuringThePassOnOtherCores) {
   Make({{.gain = 2, .takes = absl::Milliseconds(5), .cpu_group = 0}});
   Run(20);
-  policy_->SetPrice({.tokens_per_second = kPrice});
+  policy_->BeginRound({.tokens_per_second = kPrice}, length_);
   EXPECT_EQ(policy_->FurtherCalls(1)[0].attention, Attention::kAwaited);
   for (int i = 0; i < 20; ++i) policy_->Learn({}, {.tokens = 1});
   EXPECT_EQ(policy_->FurtherCalls(1)[0].attention, Attention::kAsked);
@@ -291,7 +294,7 @@ TEST_F(DrafterPolicyTest, WhoIsSwitchedOffIsNotAsked) {
 TEST_F(DrafterPolicyTest, PatienceIsWhatTheTokensMayBeWorth) {
   Make({{.gain = 2, .takes = absl::Milliseconds(5)}});
   Run(100);
-  policy_->SetPrice({.tokens_per_second = kPrice});
+  policy_->BeginRound({.tokens_per_second = kPrice}, length_);
   const absl::Duration patience = policy_->FurtherCalls(1)[0].patience;
   EXPECT_GE(patience, absl::Milliseconds(20));
   EXPECT_LE(patience, absl::Milliseconds(25));
@@ -309,8 +312,7 @@ class CatchUpTest : public DrafterPolicyTest {
       value.seconds.Observe(0.002);
     }
     policy_.emplace(std::vector<DrafterValue>{value}, &budget_);
-    policy_->SetLength(length);
-    policy_->SetPrice({.tokens_per_second = kPrice});
+    policy_->BeginRound({.tokens_per_second = kPrice}, length);
     policy_->ConsiderTrial();
   }
 };
@@ -344,7 +346,7 @@ class LevelPriceTest : public DrafterPolicyTest {
  protected:
   // The least reach of a level that takes 2 ms, if the text goes on with this
   // chance. The drafter is worth asking at any price.
-  float LeastReach(DrafterPolicy::TimePrice price, double continues) {
+  float LeastReach(TimePrice price, double continues) {
     TrialBudget budget;
     DrafterValue value;
     for (int i = 0; i < 20; ++i) {
@@ -355,7 +357,7 @@ class LevelPriceTest : public DrafterPolicyTest {
     }
     DrafterPolicy policy({value}, &budget);
     policy.Learn({}, {.tokens = 1});
-    policy.SetPrice(price);
+    policy.BeginRound(price, length_);
     return policy.FurtherCalls(1)[0].least_reach;
   }
 };
@@ -375,7 +377,7 @@ TEST_F(LevelPriceTest, WhereNoLevelPaysOneIsDrafted) {
 TEST_F(LevelPriceTest, UnknownLevelsAreAskedFor) {
   Make({{.gain = 3, .takes = absl::Milliseconds(2)}});
   Run(50);
-  policy_->SetPrice({.tokens_per_second = kPrice});
+  policy_->BeginRound({.tokens_per_second = kPrice}, length_);
   EXPECT_EQ(policy_->FurtherCalls(1)[0].least_reach, 0);
 }
 

@@ -47,7 +47,7 @@ class SessionTest : public testing::Test {
   int RunOne(const std::vector<DrafterReturn>& answers, int64_t tokens,
              absl::Duration more) {
     for (int rested = 0; rested < 1000; ++rested) {
-      if (control_.Rests()) {
+      if (control_.Rests(/*length=*/60)) {
         control_.Learn({.num_tokens = 1, .duration = kRound});
         continue;
       }
@@ -127,12 +127,12 @@ TEST(SpeculationControlTest, ExploringAsksAll) {
   SpeculationRecord record(/*num_peers=*/2);
   SpeculationControl control(&record, /*greedy=*/true, {0, 1}, &kUnknown,
                              /*explores=*/true);
-  EXPECT_FALSE(control.Rests());
+  EXPECT_FALSE(control.Rests(/*length=*/60));
   const TokenTree root = TokenTree::RootOnly(0);
   EXPECT_EQ(control.FurtherCalls(root)[0].attention,
             DraftCall::Attention::kNone);
   control.Learn({});
-  EXPECT_FALSE(control.Rests());
+  EXPECT_FALSE(control.Rests(/*length=*/60));
   for (const DraftCall& call : control.FurtherCalls(root)) {
     EXPECT_EQ(call.attention, DraftCall::Attention::kAwaited);
   }
@@ -144,7 +144,7 @@ TEST(SpeculationControlTest, ExploringWithoutDraftersMeasuresPlainDecoding) {
                              /*explores=*/true);
   control.Learn({});
   for (int i = 0; i < 20; ++i) {
-    EXPECT_TRUE(control.Rests());
+    EXPECT_TRUE(control.Rests(/*length=*/60));
     control.Learn({.num_tokens = 1, .duration = absl::Milliseconds(10)});
   }
   EXPECT_EQ(record.kind(/*greedy=*/true).plain.Seconds(0), 0.010);

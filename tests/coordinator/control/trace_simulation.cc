@@ -14,6 +14,7 @@ namespace {
 using Attention = DraftCall::Attention;
 
 constexpr double kMergeMs = 0.1;
+constexpr int64_t kPromptLength = 60;
 constexpr uint32_t kNumSets = 1 << kNumDrafters;
 
 // Returns the chances, with as many children of the root as `top` allows.
@@ -221,14 +222,14 @@ Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer,
                                            DrafterSet explored) {
   SpeculationControl control(&record_, /*greedy=*/true, {0, 1, 2, 3}, &costs_,
                              /*explores=*/explored != 0);
-  control.Learn({.length = 60});
+  control.Learn({});
   const int64_t length = static_cast<int64_t>(answer.size());
-  std::fill(lag_.begin(), lag_.end(), 60);  // the prompt
+  std::fill(lag_.begin(), lag_.end(), kPromptLength);
   Answer result = {.tokens = length};
   for (int64_t at = 0; at < length;) {
     SetTime();
     Round round = {.trees = answer[at]};
-    const bool rests = control.Rests();
+    const bool rests = control.Rests(kPromptLength + at);
     if (!rests) Draft(control, explored, round);
     const double draft_ms = round.ms - kMergeMs;
     TokenTree tree = TreeOf(round.trees[round.asked]);
