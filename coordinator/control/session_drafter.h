@@ -84,14 +84,14 @@ class SessionDrafter {
 
   DrafterValue value_;
   TimePrice price_;
-  int64_t length_ = 0;         // of the text
-  int64_t seen_ = 0;           // of the text that it has answered to
-  int64_t round_ = 0;          // rounds that have ended
+  int64_t length_ = 0;  // of the text
+  int64_t seen_ = 0;    // of the text that it has answered to
+  int64_t round_ = 0;   // rounds that have ended
   int64_t pause_ = kLongPause;
-  int64_t absence_ = 0;        // rounds until it is asked again
-  int misses_ = 0;             // calls in a row without an answer
+  int64_t absence_ = 0;  // rounds until it is asked again
+  int misses_ = 0;       // calls in a row without an answer
   bool active_ = true;
-  bool kept_up_ = false;       // answered in the last round
+  bool kept_up_ = false;  // answered in the last round
 };
 
 }  // namespace espalier::coordinator

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-ROWS = [1, 8, 16, 64]
+ROWS = (1, 2, 5, 8, 16, 64)
 SUITES = ["summarise", "chat"]
 PROMPTS_OF_SUITE = 2
 MAX_TOKENS = 128

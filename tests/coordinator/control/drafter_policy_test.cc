@@ -22,6 +22,7 @@ struct Habit {
   uint64_t cpu_group = 1;  // 0: cores of its own
   double adds = 0;         // tokens, to what a better one gains
   bool answers = true;
+  int every = 1;  // only each so many-th call gains anything
 };
 
 class DrafterPolicyTest : public testing::Test {
@@ -82,6 +83,8 @@ class DrafterPolicyTest : public testing::Test {
       if (calls[i].attention == Attention::kNone) continue;
       ++asked_[i];
       if (!habits_[i].answers) continue;
+      returns[i].gain.alone =
+          asked_[i] % habits_[i].every == 0 ? habits_[i].gain : 0;
       returns[i].compute = habits_[i].takes;
       if (habits_[i].cpu_group != 0) sum += habits_[i].takes;
     }
@@ -91,12 +94,11 @@ class DrafterPolicyTest : public testing::Test {
       double others = 0;
       for (size_t j = 0; j < calls.size(); ++j) {
         if (j == i || !returns[j].was_asked()) continue;
-        others = std::max(others, habits_[j].gain);
+        others = std::max(others, returns[j].gain.alone);
       }
-      const double more = habits_[i].gain - others;
-      returns[i].gain = {.alone = habits_[i].gain,
-                         .beside = more > 0 ? more : habits_[i].adds};
-      returns[i].accepted = habits_[i].gain > 0.5 ? 1 : 0;
+      const double more = returns[i].gain.alone - others;
+      returns[i].gain.beside = more > 0 ? more : habits_[i].adds;
+      returns[i].accepted = returns[i].gain.alone > 0.5 ? 1 : 0;
     }
     return returns;
   }
@@ -117,6 +119,17 @@ TEST_F(DrafterPolicyTest, WhoDoesNotPayCostsATokenAndAPercent) {
   EXPECT_GE(asked, 4);
   // Each time 0.4 tokens are lost, and a trial of four is always finished.
   EXPECT_LE(0.4 * asked, 1 + 0.01 * 5000 + 4 * 0.4);
+}
+
+// It gains 0.75 tokens on average for 1, or 1.5 with the rest of its round, and
+// so unevenly that it is worth a trial whenever one may be paid.
+TEST_F(DrafterPolicyTest, WhoSeemsWorthItCostsATokenAndAPercent) {
+  for (const double other : {0.0, 0.5}) {
+    budget_ = TrialBudget();
+    other_seconds_ = other / kPrice;
+    Make({{.gain = 3, .takes = absl::Milliseconds(10), .every = 4}});
+    EXPECT_LE((0.25 + other) * Asked(5000)[0], 1 + 0.01 * 5000 + 4) << other;
+  }
 }
 
 TEST_F(DrafterPolicyTest, WhoBecomesGoodIsFound) {

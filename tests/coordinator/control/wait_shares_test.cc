@@ -32,8 +32,8 @@ TEST(WaitSharesTest, ThoseOnTheSameCoresShareTheirWait) {
   const std::vector<DrafterReturn> returns = {
       Answered(6, 2, 1), Answered(12, 6, 1), Answered(5, 1, 2),
       Answered(4, 1, 0), Answered(3, 1, 0)};
-  EXPECT_THAT(WaitShares(returns), testing::ElementsAre(Ms(3), Ms(9), Ms(5),
-                                                        Ms(4), Ms(3)));
+  EXPECT_THAT(WaitShares(returns),
+              testing::ElementsAre(Ms(3), Ms(9), Ms(5), Ms(4), Ms(3)));
 }
 
 TEST(WaitSharesTest, OneThatDidNotAnswerHasTheWholeWait) {
