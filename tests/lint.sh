@@ -21,9 +21,9 @@ mapfile -t files < <(git diff --name-only --diff-filter=d "$commit" -- \
   echo "clang-tidy: no product file differs from $commit"
   exit 0
 }
-cmake --preset dev -DESPALIER_TESTS=OFF >/dev/null
-cmake --build build/dev --target generated_headers
+cmake --preset dev -B build/lint -DESPALIER_TESTS=OFF >/dev/null
+cmake --build build/lint --target generated_headers
 # Files of other builds (libtorch, xgrammar's, instruction sets) have no command.
 printf '%s\n' "${files[@]}" | while read -r file; do
-  ! grep -q "\"file\": \"$PWD/$file\"" build/dev/compile_commands.json || echo "$file"
-done | xargs -r -n 1 -P "$(nproc)" clang-tidy --quiet -p build/dev
+  ! grep -q "\"file\": \"$PWD/$file\"" build/lint/compile_commands.json || echo "$file"
+done | xargs -r -n 1 -P "$(nproc)" clang-tidy --quiet -p build/lint

@@ -38,8 +38,8 @@ Block::Block(const BlockShape& shape, const std::function<void()>& kernel,
       unfenced_(shape.threads) {
   ESPALIER_CHECK(shape.threads > 0 && shape.threads % 32 == 0);
   constexpr uint64_t kSteps[] = {2, 64, 0};
-  steps_per_copy_ = kSteps[random_() % 3];
-  if (random_() % 2 == 0) candidates_ = 16;
+  steps_per_copy_ = kSteps[Draw(3)];
+  if (Draw(2) == 0) candidates_ = 16;
   for (size_t warp = 0; warp < warps_.size(); ++warp) {
     haste_.push_back(random_());
   }
@@ -123,7 +123,7 @@ void Block::BeginCopy(const CopyInFlight& copy) {
 // Lands a random one of the copies under way; false: there is none.
 bool Block::LandCopy() {
   if (copies_.empty()) return false;
-  std::swap(copies_[random_() % copies_.size()], copies_.back());
+  std::swap(copies_[Draw(copies_.size())], copies_.back());
   const CopyInFlight copy = copies_.back();
   copies_.pop_back();
   std::memcpy(copy.to, copy.from, copy.bytes);
@@ -135,9 +135,9 @@ bool Block::LandCopy() {
 // Takes a random ready thread. Some blocks prefer a few warps, which so get
 // ahead of the others as far as barriers let them.
 int Block::TakeReady() {
-  size_t taken = random_() % ready_.size();
+  size_t taken = Draw(ready_.size());
   for (int i = 1; i < candidates_; ++i) {
-    const size_t other = random_() % ready_.size();
+    const size_t other = Draw(ready_.size());
     if (haste_[ready_[other] / 32] > haste_[ready_[taken] / 32]) taken = other;
   }
   std::swap(ready_[taken], ready_.back());
@@ -147,7 +147,7 @@ int Block::TakeReady() {
 }
 
 void Block::RunReady() {
-  if (steps_per_copy_ != 0 && random_() % steps_per_copy_ == 0) LandCopy();
+  if (steps_per_copy_ != 0 && Draw(steps_per_copy_) == 0) LandCopy();
   current_ = TakeReady();
   current_block = this;
   threads_[current_]->Resume();
@@ -156,7 +156,7 @@ void Block::RunReady() {
 }
 
 void Block::RunAhead() {
-  const bool copies_are_fast = random_() % 2 == 0;
+  const bool copies_are_fast = Draw(2) == 0;
   while (!ready_.empty() || (copies_are_fast && !copies_.empty())) {
     current_block = this;
     if (ready_.empty()) {

@@ -118,6 +118,10 @@ class Block {
     Rendezvous rendezvous;
   };
 
+  // Returns a random number below `end`.
+  size_t Draw(size_t end) {
+    return random_() * end >> 31;  // of 31 bits
+  }
   int TakeReady();
   void RunReady();
   void Suspend() { threads_[current_]->Suspend(); }
@@ -125,7 +129,7 @@ class Block {
   void WakeIfPhaseEnded();
 
   const BlockShape shape_;
-  std::mt19937_64 random_;
+  std::minstd_rand random_;  // cheap: each step of a thread draws
   unsigned char* shared_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> threads_;
   int alive_ = 0;
