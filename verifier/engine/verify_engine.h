@@ -104,7 +104,7 @@ class VerifyEngine final : public VerifyEndpoint {
   RuleSelection rules_;
   VerifierInfo info_;  // constant after construction, without the published
   VerifyLimits limits_;
-  PassLimits pass_limits_;
+  const PassLimits pass_limits_;
   VerifierMetrics metrics_;
   TargetPass target_pass_;
   SessionTable sessions_;

@@ -89,8 +89,8 @@ template <int kGroups, typename Act>
 DEVICE void ForParts(const ProductArgs& args, Act act) {
   const int parts = ProductParts(args, kGroups);
   int before = 0;
-  for (int i = blockIdx.x; i < parts; i += gridDim.x) {
-    const ProductPart part(args, kGroups, i, blockIdx.y);
+  for (int i = blockIdx.y; i < parts; i += gridDim.y) {
+    const ProductPart part(args, kGroups, i, blockIdx.x);
     act(part, before);
     before += part.tiles;
   }
@@ -236,7 +236,7 @@ DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
   int lane = threadIdx.x % 32;
   HoldNumber(lane);
   const int output = part.FirstOutput();
-  const int64_t padded_rows = int64_t{gridDim.y} * kRows;
+  const int64_t padded_rows = int64_t{args.rows + kRows - 1} / kRows * kRows;
 #pragma unroll
   for (int j = 0; j < kRows / 8; ++j) {
 #pragma unroll
@@ -296,7 +296,9 @@ DEVICE void RunProduct(const ProductArgs& args, unsigned char* shared) {
   });
 }
 
-// Grid: at most ProductParts, blocks of rows.
+// Grid: blocks of rows, at most ProductParts. Blocks of threads begin in the
+// order of the grid, so that those which multiply other rows by the same
+// weights read them at about the same time: once from memory.
 template <int kGroups, int kRows>
 __global__ void __launch_bounds__(kGroups * 128 + 32, 1)
     Product(const __grid_constant__ ProductArgs args) {

@@ -162,7 +162,7 @@ TEST_P(ProductTest, IsThatOfFloat64) {
 
 TEST_P(ProductTest, TakesBlocksOfRows) {
   for (Weights type : kAllWeights) {
-    for (int rows : {100, 200, 300}) {
+    for (int rows : {100, 200, 300, 512}) {
       const Problem problem(type, 128, 128, rows, 2);
       EXPECT_LT(Error(problem, Multiply(Device(), problem)), 3e-6) << rows;
     }
@@ -208,7 +208,8 @@ TEST_P(ProductTest, FewBlocksGiveTheBitsOfMany) {
     for (const auto [outputs, inputs, rows] : {std::array{832, 640, 3},
                                                {320, 64, 17},
                                                {320, 1600, 20},
-                                               {384, 1536, 65}}) {
+                                               {384, 1536, 65},
+                                               {320, 512, 300}}) {
       const Problem p(type, outputs, inputs, rows, 8);
       const auto with_blocks = [&](uint64_t seed, int blocks) {
         return Multiply(Device(seed), p, [blocks](ProductArgs& args) {
@@ -318,6 +319,7 @@ TEST_P(ProductTest, GatesInPairs) {
     for (const auto [outputs, inputs, rows] : {std::array{256, 192, 3},
                                                {256, 192, 20},
                                                {256, 192, 130},
+                                               {256, 192, 300},
                                                {128, 2560, 15},
                                                {128, 2560, 20},
                                                {384, 1536, 200}}) {
