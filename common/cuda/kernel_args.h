@@ -167,10 +167,12 @@ struct ProductArgs {
   Gate gate = Gate::kSilu;
   bool undivided = false;  // one range of inputs, as of gated ones
   // How the device is used, which changes no bit: the most blocks of the grid,
-  // of which each computes parts of the product one after another, and whether
-  // the L2 cache gives up weights first.
+  // of which each computes parts of the product one after another, whether the
+  // L2 cache gives up weights first, and whether a block takes three strips of
+  // 256 rows where it can (LargeProduct), instead of two.
   int most_blocks = kProductBlocks;
   bool weights_leave_cache = kWeightsLeaveCache;
+  bool tiles_are_large = kTilesAreLarge;
   bool operator==(const ProductArgs&) const = default;
 };
 

@@ -12,6 +12,7 @@ inline constexpr int kMultiprocessors = 132;  // of an H100 and an H200
 inline constexpr int kProductBlocks = kMultiprocessors;
 inline constexpr bool kWeightsLeaveCache = false;
 inline constexpr int kWidestMultiply = 256;  // rows of an instruction; or 64
+inline constexpr bool kTilesAreLarge = false;
 
 // Strips of outputs that a block of threads takes, a warpgroup each.
 ESPALIER_HOST_DEVICE constexpr int ProductGroups(int outputs) {

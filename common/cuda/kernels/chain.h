@@ -29,7 +29,7 @@ DEVICE void RunPartsOfBlock(const ProductArgs& product, const Rings& rings,
     } else {
       MultiplyTiles<kRows, kWidestMultiply>(tiles, sums);
     }
-    WriteSums<kRows>(product, part, sums);
+    WriteSums<kRows>(product, part, gridDim.y, sums);
   });
 }
 

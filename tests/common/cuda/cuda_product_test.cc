@@ -240,6 +240,44 @@ TEST_P(ProductTest, WhatTheCacheKeepsChangesNoBit) {
   }
 }
 
+// Returns [rows, outputs / 2] of a gated product, as activations.
+std::vector<unsigned char> GatedOf(
+    ComputeDevice& device, const Problem& p,
+    const std::function<void(ProductArgs&)>& change) {
+  OnDevice there(device, p);
+  change(there.args);
+  const DeviceArray<unsigned char> gated = NanArray<unsigned char>(
+      device, static_cast<int64_t>(ActivationBytes(p.rows, p.outputs / 2)));
+  there.args.gated = gated.data();
+  device.Launch(there.args);
+  return ValuesOf(device, gated);
+}
+
+// Whole and partial blocks of rows, of parts that a block takes in turn.
+TEST_P(ProductTest, LargeTilesChangeNoBit) {
+  for (const auto [outputs, inputs, rows] : {std::array{384, 576, 145},
+                                             {768, 320, 256},
+                                             {384, 640, 300},
+                                             {1152, 128, 512}}) {
+    const Problem p(Weights::kBf16, outputs, inputs, rows, 10);
+    const auto with = [](bool large, int blocks = kProductBlocks) {
+      return [large, blocks](ProductArgs& args) {
+        args.tiles_are_large = large;
+        args.most_blocks = blocks;
+      };
+    };
+    SCOPED_TRACE(testing::Message()
+                 << outputs << " x " << inputs << ", " << rows << " rows");
+    const std::vector<float> sums = Multiply(Device(1), p, with(false));
+    const std::vector<unsigned char> gated = GatedOf(Device(1), p, with(false));
+    for (int blocks : {kProductBlocks, 1, 4}) {
+      EXPECT_TRUE(
+          SameBits(Multiply(Device(blocks), p, with(true, blocks)), sums));
+    }
+    EXPECT_TRUE(GatedOf(Device(2), p, with(true, 2)) == gated);
+  }
+}
+
 // Row i is one in column i alone: it finds the weights of input i.
 void MakeOneHot(Problem& problem) {
   std::fill(problem.x.begin(), problem.x.end(), 0);
