@@ -35,8 +35,8 @@ constexpr uint32_t kDefaultTreeNodes = 128;
 // each other; a GPU can take more.
 constexpr int64_t kCpuBatchRows = 64;
 constexpr int64_t kGpuBatchRows = 256;
-// Of a GPU's passes for prompts alone, which nobody waits for between two
-// tokens: twice the rows read the weights as often.
+// Nobody waits between two tokens for a pass of prompts alone, and twice the
+// rows read the weights of a GPU as often.
 constexpr int64_t kGpuPromptRows = 512;
 
 bool IsCpu(const v1::VerifierEngineConfig& config) {

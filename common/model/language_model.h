@@ -115,7 +115,7 @@ struct ModelInfo {
   // holds: a sequence that has the pool to itself has room for them.
   int64_t max_context = 0;
   int64_t max_rows = 0;  // per sequence and pass
-  // The same of rows that are a chain, as those of a prompt: at least max_rows.
+  // A chain, as in a prompt, may have these: at least max_rows.
   int64_t max_chain_rows = 0;
   std::string backend;                // implementation: "native avx2", "aten"
   uint64_t fingerprint = 0;           // see model_fingerprint.h

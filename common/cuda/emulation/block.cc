@@ -11,7 +11,7 @@
 namespace espalier::cuda::emulation {
 namespace {
 
-// Of a multiprocessor, and of a thread at most.
+// What a multiprocessor has, and a thread may have.
 constexpr int kRegisters = 65536, kMaxThreadRegisters = 255;
 
 thread_local Block* current_block = nullptr;

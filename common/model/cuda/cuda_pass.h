@@ -23,8 +23,8 @@ class CudaPass {
   void Add(absl::Span<const TokenId> tokens, const RowTree& tree,
            absl::Span<const absl::Span<const int32_t>> tables,
            int64_t num_logit_rows);
-  // The same of rows that each see the prefix and all rows before them. Many of
-  // them are a chain to attention (AttendsChain), which needs no paths.
+  // Adds rows that each see the prefix and all rows before them. Many of them
+  // are a chain to attention (AttendsChain), which needs no paths.
   void AddChain(absl::Span<const TokenId> tokens, int64_t prefix,
                 absl::Span<const absl::Span<const int32_t>> tables,
                 int64_t num_logit_rows);

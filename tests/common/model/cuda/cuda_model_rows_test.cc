@@ -90,7 +90,7 @@ SaidOfPrompt Prompt(LanguageModel& model, absl::Span<const TokenId> prompt,
   return said;
 }
 
-// Of 512 rows, where chains are attended to as such, of 256 and of 64.
+// Passes of 512 and 256 rows are attended to as chains, those of 64 as trees.
 TEST_P(CudaModelTest, APromptHasTheSameBitsInPassesOfAnyLength) {
   const std::string kind = std::get<0>(GetParam());
   if (kind == "llama" || (kind == "qwen3moe" && type() == ComputeDType::kFp8)) {
