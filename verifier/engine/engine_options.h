@@ -31,7 +31,8 @@ struct EngineOptions {
   // The most rows of a pass for all sessions together; a single tree may
   // exceed it.
   int64_t max_batch_rows = 64;
-  // A pass has these rows while nothing but prompts waits, if that is more.
+  // A pass has these rows while nothing but prompts waits and no tree is
+  // expected soon, if that is more.
   int64_t max_prompt_rows = 0;
   // After this long without a request, a session's coordinator is assumed
   // dead.

@@ -256,7 +256,7 @@ void VerifyEngine::TakeTurn() {
     work.push_back(RemainingWork(*session, *model_));
   }
   std::vector<PassMember> members;
-  for (const PassShare& share : PlanPass(work, pass_limits_)) {
+  for (const PassShare& share : PlanPass(work, LimitsNow())) {
     members.push_back({running[share.request], share});
   }
   if (!members.empty()) {
@@ -287,6 +287,17 @@ absl::Duration VerifyEngine::CompanyWait(
   }
   return WaitForCompany(rows, sessions_.Awaited(), measuring_.costs(),
                         options_.max_batch_rows);
+}
+
+// A tree that comes during a pass for prompts waits for its end, so that is
+// longer than others only if no tree is expected by then.
+PassLimits VerifyEngine::LimitsNow() const {
+  PassLimits limits = pass_limits_;
+  const absl::Duration pass = PassTime(measuring_.costs(), limits.prompt_rows);
+  for (const AwaitedCompany& company : sessions_.Awaited()) {
+    if (company.due < pass) limits.prompt_rows = limits.batch_rows;
+  }
+  return limits;
 }
 
 // Nothing but a new process helps, so no member is tried alone.

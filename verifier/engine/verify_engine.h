@@ -96,6 +96,7 @@ class VerifyEngine final : public VerifyEndpoint {
   void PostTurnAt(absl::Time when);
   void TakeTurn();
   absl::Duration CompanyWait(absl::Span<Session* const> waiting) const;
+  PassLimits LimitsNow() const;
 
   void GiveUp(const absl::Status& status);
 

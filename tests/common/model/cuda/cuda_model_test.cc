@@ -212,7 +212,7 @@ TEST_P(CudaModelTest, ALostDeviceIsUnavailable) {
 TEST_P(CudaModelTest, ByDefaultThePoolIsMostOfWhatTheWeightsLeave) {
   if (cuda_ != nullptr) GTEST_SKIP() << "needs all of a device";
   options_.kv_pool_bytes = 0;
-  constexpr int64_t kMemory = 32 << 20;
+  constexpr int64_t kMemory = 64 << 20;
   const auto model = LoadOn(std::make_shared<cuda::EmulatedDevice>(
       cuda::EmulatedDevice::Options{.memory_bytes = kMemory}));
   const ModelInfo& info = model->info();
