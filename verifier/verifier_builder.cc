@@ -35,6 +35,9 @@ constexpr uint32_t kDefaultTreeNodes = 128;
 // each other; a GPU can take more.
 constexpr int64_t kCpuBatchRows = 64;
 constexpr int64_t kGpuBatchRows = 256;
+// Nobody waits between two tokens for a pass of prompts alone, and twice the
+// rows read the weights of a GPU as often.
+constexpr int64_t kGpuPromptRows = 512;
 
 bool IsCpu(const v1::VerifierEngineConfig& config) {
   return config.device().empty() || config.device() == "cpu";
@@ -114,6 +117,12 @@ absl::StatusOr<int64_t> BatchRows(const v1::VerifierEngineConfig& config) {
   }
   if (config.max_batch_rows() > 0) return config.max_batch_rows();
   return absl::InvalidArgumentError("engine.max_batch_rows: 0 is below 1");
+}
+
+// Returns what a pass for prompts alone takes, if more.
+int64_t PromptRows(const v1::VerifierEngineConfig& config) {
+  const bool is_default = !config.has_max_batch_rows();
+  return is_default && IsCuda(config) ? kGpuPromptRows : 0;
 }
 
 // Null: this build has no structured output, or no text of the model ends.
@@ -239,6 +248,7 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
       .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
       .max_tree_nodes = tree_nodes,
       .max_batch_rows = batch_rows,
+      .max_prompt_rows = PromptRows(config),
       .pass_costs = std::move(measured.costs),
       .pass_costs_trust = TrustIn(measured, config),
       .unlike_experts = std::move(measured.unlike),

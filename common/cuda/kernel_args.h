@@ -28,13 +28,19 @@ struct PassRow {
 struct PassSequence {
   int32_t prefix = 0;  // cached positions
   int32_t first_row = 0;
-  int32_t rows = 0;          // at most MostTreeRows
+  int32_t rows = 0;          // at most MostTreeRows, of a chain MostChainRows
   int32_t table_begin = 0;   // of its pages in the page table
   int64_t states_begin = 0;  // of its states, see AttendArgs
 };
 // Their pages have to fit into the shared memory of a multiprocessor.
 ESPALIER_HOST_DEVICE constexpr int MostTreeRows(int head_dim) {
   return head_dim > 128 ? 128 : 256;
+}
+// Chains stream their pages, where they do not take the way of trees
+// (AttendsChain): two of the largest blocks of rows of a product, which read
+// its weights at the same time.
+ESPALIER_HOST_DEVICE constexpr int MostChainRows(int head_dim) {
+  return head_dim > 128 ? MostTreeRows(head_dim) : 2 * kMaxRowsOfBlock;
 }
 
 // A layer's K/V in the pages of all sequences.
@@ -161,10 +167,12 @@ struct ProductArgs {
   Gate gate = Gate::kSilu;
   bool undivided = false;  // one range of inputs, as of gated ones
   // How the device is used, which changes no bit: the most blocks of the grid,
-  // of which each computes parts of the product one after another, and whether
-  // the L2 cache gives up weights first.
+  // of which each computes parts of the product one after another, whether the
+  // L2 cache gives up weights first, and whether a block takes three strips of
+  // 256 rows where it can (LargeProduct), instead of two.
   int most_blocks = kProductBlocks;
   bool weights_leave_cache = kWeightsLeaveCache;
+  bool tiles_are_large = kTilesAreLarge;
   bool operator==(const ProductArgs&) const = default;
 };
 

@@ -11,7 +11,8 @@ inline constexpr int kMultiprocessors = 132;  // of an H100 and an H200
 // `tests/device/run.sh tune` decides about these on a GPU: see ProductArgs.
 inline constexpr int kProductBlocks = kMultiprocessors;
 inline constexpr bool kWeightsLeaveCache = false;
-inline constexpr int kWidestMultiply = 256;  // rows of an instruction; or 64
+inline constexpr int kWidestMultiply = 256;    // rows of an instruction; or 64
+inline constexpr bool kTilesAreLarge = false;  // 192 outputs by 256 rows
 
 // Strips of outputs that a block of threads takes, a warpgroup each.
 ESPALIER_HOST_DEVICE constexpr int ProductGroups(int outputs) {

@@ -183,6 +183,27 @@ DEVICE void GroupCommit() {
 #endif
 }
 
+// Has each thread of this warpgroup keep so many registers of those that it was
+// launched with, or take so many from what other warpgroups of the block do not
+// keep, for which it waits. The compiler counts on launch bounds that give all
+// threads their share.
+template <int kRegisters>
+DEVICE void KeepRegisters() {
+#if defined(__CUDACC__)
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#else
+  Block::Current().SetRegisters(kRegisters);
+#endif
+}
+template <int kRegisters>
+DEVICE void TakeRegisters() {
+#if defined(__CUDACC__)
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#else
+  Block::Current().SetRegisters(kRegisters);
+#endif
+}
+
 // Until at most kLeft of the committed groups are not done.
 template <int kLeft>
 DEVICE void GroupWait() {

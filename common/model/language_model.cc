@@ -10,6 +10,14 @@
 
 namespace espalier {
 
+bool IsChain(absl::Span<const int32_t> parents) {
+  static_assert(kPrefixParent == -1, "of the first row, as of any after it");
+  for (int32_t row = 0; row < static_cast<int32_t>(parents.size()); ++row) {
+    if (parents[row] != row - 1) return false;
+  }
+  return true;
+}
+
 absl::StatusOr<std::unique_ptr<LogitRows>> Prefill(
     LanguageModel& model, CacheId cache, absl::Span<const TokenId> tokens,
     int64_t chunk) {

@@ -59,6 +59,9 @@ struct SequenceRows {
   absl::Span<const int32_t> taps = {};
 };
 
+// Returns whether each of a sequence's rows is the parent of the next.
+bool IsChain(absl::Span<const int32_t> parents);
+
 // The logits of one pass: the wanted rows of its sequences, one after another.
 // Outlives the pass, and the model. REQUIRES: 0 <= row < num_rows(), and a row
 // is asked only for its sequence's `use`.
@@ -111,7 +114,9 @@ struct ModelInfo {
   // Tokens per sequence, tree rows included. Never more than the K/V pool
   // holds: a sequence that has the pool to itself has room for them.
   int64_t max_context = 0;
-  int64_t max_rows = 0;               // per sequence and pass
+  int64_t max_rows = 0;  // per sequence and pass
+  // A chain, as in a prompt, may have these: at least max_rows.
+  int64_t max_chain_rows = 0;
   std::string backend;                // implementation: "native avx2", "aten"
   uint64_t fingerprint = 0;           // see model_fingerprint.h
   KvGroups kv_groups = {};            // how sequences hold room
@@ -245,7 +250,7 @@ class LanguageModel {
 // Commits `tokens`, in passes of at most `chunk` rows, and returns the logits
 // of the last one (one row). After a failure, tokens of earlier passes stay
 // committed: Truncate to go back. REQUIRES: tokens not empty, 0 < chunk <=
-// max_rows.
+// max_chain_rows.
 absl::StatusOr<std::unique_ptr<LogitRows>> Prefill(
     LanguageModel& model, CacheId cache, absl::Span<const TokenId> tokens,
     int64_t chunk);

@@ -39,6 +39,8 @@ struct ModelOptions {
   // Tokens per sequence, at most what the pool holds; 0: the model's own limit.
   int64_t max_context = 0;
   int64_t max_rows = 256;  // per sequence and pass
+  // A chain may have these, where the backend takes more rows of chains.
+  int64_t max_chain_rows = 512;
   // One of ModelBackends(), "cuda", or "auto": cuda on a GPU; on a CPU native
   // if it supports the model and has better than portable kernels for this CPU,
   // else aten.

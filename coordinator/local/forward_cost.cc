@@ -122,7 +122,7 @@ Action ForwardAction(LanguageModel& model, CacheId cache, int64_t rows,
 }
 
 int64_t PrefillChunk(const ModelInfo& model) {
-  if (model.device != "cpu") return model.max_rows;
+  if (model.device != "cpu") return model.max_chain_rows;
   return std::min(kCpuPrefillChunk, model.max_rows);
 }
 

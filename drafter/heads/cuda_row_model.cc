@@ -1,7 +1,6 @@
 #include "drafter/heads/cuda_row_model.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -119,11 +118,9 @@ absl::Status CudaRowModel::Append(Sequence sequence,
         rows.states,
         features_.Rows(states.id, {states.position, states.position + count}));
   }
-  std::vector<int32_t> chain(count);
-  std::iota(chain.begin(), chain.end(), kPrefixParent);
   CudaPass pass(config());
-  pass.Add(tokens, BuildRowTree(chain, state.cache.length()),
-           state.cache.tables(), /*num_logit_rows=*/0);
+  pass.AddChain(tokens, state.cache.length(), state.cache.tables(),
+                /*num_logit_rows=*/0);
   RETURN_IF_ERROR(RunPass(pass, rows));
   state.cache.Advance(count);
   return absl::OkStatus();

@@ -362,6 +362,18 @@ TEST_P(DeviceProbesTest,
 
 // --- copies and launches
 
+TEST_P(DeviceProbesTest, WarpgroupsTakeRegistersThatOthersLeave) {
+  std::vector<float> in, wanted;
+  for (int i = 0; i < kProbeGroups * 128; ++i) {
+    const auto number = static_cast<float>(i);
+    in.push_back(number);
+    wanted.push_back(i / 128 + 1 == kProbeGroups
+                         ? number
+                         : kProbeHeld * (number + (kProbeHeld - 1) / 2.0f));
+  }
+  EXPECT_EQ(Run<float>(Probe::kRegisters, in, in.size()), wanted);
+}
+
 TEST_P(DeviceProbesTest, BarriersCountPhasesArrivalsAndBytes) {
   std::vector<uint32_t> in;
   for (int i = 0; i < kProbePhases * kProbeThreads; ++i)

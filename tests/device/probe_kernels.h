@@ -147,6 +147,29 @@ __global__ void __launch_bounds__(128)
   }
 }
 
+// in: [threads] whole numbers; out: [threads] the sum of kProbeHeld numbers
+// from that on, which are all held at once; of the last warpgroup, which leaves
+// the others its registers, the number.
+__global__ void __launch_bounds__(kProbeGroups * 128, 1)
+    RegistersProbe(const __grid_constant__ ProbeArgs args) {
+  WaitForPrevious();
+  const float number = In<float>(args)[threadIdx.x];
+  float sum = 0;
+  if (threadIdx.x / 128 + 1 == kProbeGroups) {
+    KeepRegisters<32>();
+    sum = number;
+  } else {
+    TakeRegisters<160>();
+    float held[kProbeHeld];
+#pragma unroll
+    for (int i = 0; i < kProbeHeld; ++i) held[i] = number + i;
+    HoldSums(held);
+#pragma unroll
+    for (int i = 0; i < kProbeHeld; ++i) sum += held[i];
+  }
+  Out<float>(args)[threadIdx.x] = sum;
+}
+
 // in: [kProbePhases, threads]; out: the same. Each phase copies a part.
 __global__ void PhaseProbe(const __grid_constant__ ProbeArgs args) {
   SHARED_MEMORY(shared);

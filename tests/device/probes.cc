@@ -73,6 +73,11 @@ void LaunchProbe(const Launcher& launcher, Probe probe, const ProbeArgs& args) {
       return LaunchGroupMultiply<144, true>(launcher, args);
     case Probe::kGroupMultiplyHeld256:
       return LaunchGroupMultiply<256, true>(launcher, args);
+    case Probe::kRegisters:
+      return launcher.Run<&RegistersProbe>({.kernel = "RegistersProbe",
+                                            .grid_x = kProbeBlocks,
+                                            .threads = kProbeGroups * 128},
+                                           args);
     case Probe::kPhases:
       return launcher.Run<&PhaseProbe>({.kernel = "PhaseProbe",
                                         .threads = kProbeThreads,

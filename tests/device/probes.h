@@ -31,6 +31,7 @@ enum class Probe {
   kGroupMultiplyHeld128,
   kGroupMultiplyHeld144,
   kGroupMultiplyHeld256,
+  kRegisters,
   kPhases,
   kDependent,
   kHandOver,
@@ -43,6 +44,8 @@ struct ProbeArgs {
 };
 
 inline constexpr int kProbeThreads = 256;
+inline constexpr int kProbeGroups = 4;  // warpgroups of kRegisters
+inline constexpr int kProbeHeld = 136;  // numbers that a thread of it holds
 inline constexpr int kProbePhases = 5;
 inline constexpr int kProbeShared = 4096;
 inline constexpr int kProbeBlocks = 300;     // of kDependent

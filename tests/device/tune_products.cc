@@ -60,6 +60,49 @@ std::vector<Finding> TuneWidths(Tuner& tuner) {
   return {finding};
 }
 
+// Three strips by 256 rows to a block, beside two.
+std::vector<Finding> TuneTiles(Tuner& tuner) {
+  constexpr double kMaxRatio = 0.97;
+  const ProductMemory memory(tuner, 2 * kMaxRowsOfBlock);
+  const std::vector<int> all_rows =
+      tuner.tiny() ? std::vector{145} : std::vector{145, 256, 512};
+  Finding finding = {
+      .form = "products by tiles of 192 x 256 above 144 rows",
+      .threshold = absl::StrFormat(
+          "the same bits, at most %.2f of those of 128 x 256 at 256 rows and "
+          "never more than they",
+          kMaxRatio),
+      .is_taken = true};
+  for (int rows : all_rows) {
+    std::vector<double> us = {0, 0};
+    bool same = true;
+    for (const ProductMemory::Shape& shape : memory.layer) {
+      if (ProductGroups(shape.outputs) != 3) continue;
+      const auto with = [&](bool large) {
+        return [&tuner, &memory, &shape, rows, large](int call) {
+          ProductArgs args = memory.Of(shape, rows, call);
+          args.tiles_are_large = large;
+          tuner.Launch(KernelArgs(args));
+        };
+      };
+      with(true)(0);
+      const auto large_bits = memory.Outputs(tuner, shape, rows);
+      with(false)(0);
+      same &= memory.Outputs(tuner, shape, rows) == large_bits;
+      const auto of_shape = tuner.Compare({with(true), with(false)});
+      for (size_t i = 0; i < us.size(); ++i) us[i] += of_shape[i];
+    }
+    absl::StrAppendFormat(&finding.figure, "%d rows: %.1f of %.1f us%s; ", rows,
+                          us[0], us[1], same ? "" : ", OTHER BITS");
+    const double most = rows == kMaxRowsOfBlock ? kMaxRatio : 1.0;
+    finding.is_taken &= same && us[0] <= most * us[1];
+  }
+  finding.line = absl::StrCat(
+      kFile, "kTilesAreLarge = ", finding.is_taken ? "true" : "false");
+  finding.is_in_source = kTilesAreLarge == finding.is_taken;
+  return {finding};
+}
+
 // Weights that leave the L2 cache first, as parts of sums should stay there.
 std::vector<Finding> TuneCache(Tuner& tuner) {
   constexpr double kMaxRatio = 0.99;

@@ -55,7 +55,7 @@ class EmulatedQueue final : public VariantQueue {
   std::deque<emulation::Grid> grids_;
 };
 
-constexpr int kMaxRows = 256;
+constexpr int kMaxRows = 2 * kMaxRowsOfBlock;
 
 }  // namespace
 

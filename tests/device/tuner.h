@@ -113,6 +113,7 @@ struct ProductMemory {
 // The experiments. Each returns its findings, one for each decision.
 using Experiment = std::function<std::vector<Finding>(Tuner&)>;
 std::vector<Finding> TuneWidths(Tuner& tuner);
+std::vector<Finding> TuneTiles(Tuner& tuner);
 std::vector<Finding> TuneCache(Tuner& tuner);
 std::vector<Finding> TuneBlocks(Tuner& tuner);
 std::vector<Finding> TuneNorms(Tuner& tuner);

@@ -13,7 +13,7 @@ void LaunchNarrow(const Launcher& launcher, const ProductArgs& args) {
   using Ring = ProductRing<kGroups, kRows, kWeightTileBytes>;
   launcher.Run<&NarrowProduct<kGroups, kRows>>(
       {.kernel = "NarrowProduct",
-       .grid_x = static_cast<unsigned>(ProductParts(args, kGroups)),
+       .grid_y = static_cast<unsigned>(ProductParts(args, kGroups)),
        .threads = Ring::kThreads,
        .shared_bytes = Ring::kSharedBytes},
       args);

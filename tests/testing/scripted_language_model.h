@@ -29,6 +29,7 @@ class ScriptedLanguageModel final : public LanguageModel {
     int64_t vocab_size = 40;
     int64_t max_context = 200;
     int64_t max_rows = 32;
+    int64_t max_chain_rows = 0;  // 0: max_rows
     int64_t pool_tokens = 1000;  // whole blocks
     int64_t block_tokens = 1;
     float deviation = 2.0f;  // of the logits
@@ -53,6 +54,8 @@ class ScriptedLanguageModel final : public LanguageModel {
     info_.kv_groups.block_tokens = options.block_tokens;
     info_.max_context = std::min(options.max_context, options.pool_tokens);
     info_.max_rows = options.max_rows;
+    info_.max_chain_rows =
+        options.max_chain_rows > 0 ? options.max_chain_rows : options.max_rows;
     info_.row_edges = options.row_edges;
     info_.shares_kv = options.shares_kv;
   }
@@ -150,7 +153,9 @@ class ScriptedLanguageModel final : public LanguageModel {
     for (const SequenceRows& rows : batch) {
       Sequence& sequence = sequences_.at(rows.cache);
       const int64_t size = static_cast<int64_t>(rows.tokens.size());
-      if (size < 1 || size > options_.max_rows ||
+      if (size < 1 ||
+          size >
+              (IsChain(rows.parents) ? info_.max_chain_rows : info_.max_rows) ||
           rows.parents.size() != rows.tokens.size()) {
         return absl::InvalidArgumentError(absl::StrCat(size, " rows"));
       }

@@ -33,6 +33,14 @@ absl::Status CheckOptions(const EngineOptions& options,
   return absl::OkStatus();
 }
 
+PassLimits PassLimitsOf(const EngineOptions& options, const ModelInfo& model) {
+  return {
+      .batch_rows = options.max_batch_rows,
+      .prompt_rows = std::max(options.max_batch_rows, options.max_prompt_rows),
+      .sequence_rows = model.max_rows,
+      .chain_rows = model.max_chain_rows};
+}
+
 VerifierInfo DescribeEngine(const EngineOptions& options,
                             const ModelInfo& target,
                             const RuleSelection& rules) {

@@ -14,6 +14,7 @@
 #include "common/speculation/types.h"
 #include "verifier/costs/cost_upkeep.h"
 #include "verifier/costs/tree_routing.h"
+#include "verifier/engine/plan_pass.h"
 #include "verifier/engine/rule_selection.h"
 #include "verifier/engine/tree_masker.h"
 
@@ -30,6 +31,9 @@ struct EngineOptions {
   // The most rows of a pass for all sessions together; a single tree may
   // exceed it.
   int64_t max_batch_rows = 64;
+  // A pass has these rows while nothing but prompts waits and no tree is
+  // expected soon, if that is more.
+  int64_t max_prompt_rows = 0;
   // After this long without a request, a session's coordinator is assumed
   // dead.
   absl::Duration session_ttl = absl::Minutes(10);
@@ -52,6 +56,9 @@ struct EngineOptions {
 
 // INVALID_ARGUMENT: an option is out of range, or the model has no room.
 absl::Status CheckOptions(const EngineOptions& options, const ModelInfo& model);
+
+// REQUIRES: CheckOptions.
+PassLimits PassLimitsOf(const EngineOptions& options, const ModelInfo& model);
 
 // Returns the description of an engine, without its pass costs and memory.
 VerifierInfo DescribeEngine(const EngineOptions& options,

@@ -29,7 +29,9 @@ struct PassShare {
 
 struct PassLimits {
   int64_t batch_rows = 0;     // of the pass; one tree alone may exceed it
+  int64_t prompt_rows = 0;    // of a pass for which no tree alone waits
   int64_t sequence_rows = 0;  // of one sequence; no tree exceeds it
+  int64_t chain_rows = 0;     // of one sequence without nodes after the root
 };
 
 // Divides the rows of the next pass among the waiting requests, oldest first.
@@ -37,7 +39,7 @@ struct PassLimits {
 // a quarter of the rows is reserved for them. The oldest request always gets
 // rows. So if a request goes to the back of the queue after each of its passes,
 // none waits for more passes than there are requests ahead of it. REQUIRES:
-// limits above 0.
+// limits above 0; prompt_rows >= batch_rows, chain_rows >= sequence_rows.
 std::vector<PassShare> PlanPass(absl::Span<const PassWork> waiting,
                                 const PassLimits& limits);
 

@@ -26,7 +26,7 @@ constexpr absl::Duration kLogRoomEvery = absl::Minutes(1);
 
 RoomKeeper::RoomKeeper(const Parts& parts, int64_t batch_rows)
     : parts_(parts),
-      pass_rows_(std::min(batch_rows, parts.model.info().max_rows)) {}
+      pass_rows_(std::min(batch_rows, parts.model.info().max_chain_rows)) {}
 
 std::vector<Session*> RoomKeeper::TakeRoom() {
   const std::vector<Session*> in_order = InOrder();

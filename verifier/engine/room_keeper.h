@@ -31,7 +31,7 @@ class RoomKeeper {
     SharedPrefixes& prefixes;
     VerifierMetrics& metrics;
   };
-  // batch_rows: of a pass for all sessions together.
+  // batch_rows: of a pass for all sessions together, trees or prompts.
   RoomKeeper(const Parts& parts, int64_t batch_rows);
 
   // Returns the sessions with a waiting request and K/V room for its next pass,

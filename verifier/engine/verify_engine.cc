@@ -35,6 +35,7 @@ VerifyEngine::VerifyEngine(const Options& options,
       model_(std::move(model)),
       rules_(std::move(rules)),
       info_(DescribeEngine(options, model_->info(), rules_)),
+      pass_limits_(PassLimitsOf(options, model_->info())),
       metrics_(metrics, options.identity.name, options.pass_costs),
       target_pass_(*model_, *executor),
       sessions_(*model_, *executor, options.max_sessions),
@@ -43,7 +44,7 @@ VerifyEngine::VerifyEngine(const Options& options,
                 *model_, metrics_),
       features_(*model_, prefixes_.enabled()),
       room_({*model_, *executor, sessions_, prefixes_, metrics_},
-            options.max_batch_rows),
+            pass_limits_.prompt_rows),
       masks_(options.grammars, *executor,
              [this](std::unique_ptr<Job> job) { Admit(std::move(job)); }),
       measuring_(
@@ -62,8 +63,6 @@ VerifyEngine::VerifyEngine(const Options& options,
              .max_context = info_.max_context,
              .max_tree_nodes = info_.max_tree_nodes,
              .shape = info_.shape};
-  pass_limits_ = {.batch_rows = options.max_batch_rows,
-                  .sequence_rows = model_->info().max_rows};
   executor_->Post([this] {
     DropIdleSessions();
     memory_.Publish(sessions_);
@@ -257,7 +256,7 @@ void VerifyEngine::TakeTurn() {
     work.push_back(RemainingWork(*session, *model_));
   }
   std::vector<PassMember> members;
-  for (const PassShare& share : PlanPass(work, pass_limits_)) {
+  for (const PassShare& share : PlanPass(work, LimitsNow())) {
     members.push_back({running[share.request], share});
   }
   if (!members.empty()) {
@@ -288,6 +287,17 @@ absl::Duration VerifyEngine::CompanyWait(
   }
   return WaitForCompany(rows, sessions_.Awaited(), measuring_.costs(),
                         options_.max_batch_rows);
+}
+
+// A tree that comes during a pass for prompts waits for its end, so that is
+// longer than others only if no tree is expected by then.
+PassLimits VerifyEngine::LimitsNow() const {
+  PassLimits limits = pass_limits_;
+  const absl::Duration pass = PassTime(measuring_.costs(), limits.prompt_rows);
+  for (const AwaitedCompany& company : sessions_.Awaited()) {
+    if (company.due < pass) limits.prompt_rows = limits.batch_rows;
+  }
+  return limits;
 }
 
 // Nothing but a new process helps, so no member is tried alone.

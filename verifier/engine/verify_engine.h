@@ -96,6 +96,7 @@ class VerifyEngine final : public VerifyEndpoint {
   void PostTurnAt(absl::Time when);
   void TakeTurn();
   absl::Duration CompanyWait(absl::Span<Session* const> waiting) const;
+  PassLimits LimitsNow() const;
 
   void GiveUp(const absl::Status& status);
 
@@ -104,7 +105,7 @@ class VerifyEngine final : public VerifyEndpoint {
   RuleSelection rules_;
   VerifierInfo info_;  // constant after construction, without the published
   VerifyLimits limits_;
-  PassLimits pass_limits_;
+  const PassLimits pass_limits_;
   VerifierMetrics metrics_;
   TargetPass target_pass_;
   SessionTable sessions_;

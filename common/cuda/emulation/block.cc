@@ -1,5 +1,6 @@
 #include "common/cuda/emulation/block.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,9 @@
 
 namespace espalier::cuda::emulation {
 namespace {
+
+// What a multiprocessor has, and a thread may have.
+constexpr int kRegisters = 65536, kMaxThreadRegisters = 255;
 
 thread_local Block* current_block = nullptr;
 
@@ -35,6 +39,9 @@ Block::Block(const BlockShape& shape, const std::function<void()>& kernel,
       warps_(shape.threads / 32),
       warpgroups_((shape.threads + 127) / 128),
       warpgroup_rendezvous_(warpgroups_.size()),
+      registers_(
+          warpgroups_.size(),
+          std::min(kMaxThreadRegisters, kRegisters / shape.threads) / 8 * 8),
       unfenced_(shape.threads) {
   ESPALIER_CHECK(shape.threads > 0 && shape.threads % 32 == 0);
   constexpr uint64_t kSteps[] = {2, 64, 0};
@@ -69,6 +76,29 @@ unsigned char* Block::At(uint32_t address, size_t bytes) {
 
 void Block::MeetInWarpgroup(const std::function<void()>& action) {
   Meet(warpgroup_rendezvous_[current_ / 128], 128, this, action);
+}
+
+bool Block::RegistersFit(int of_current_group) const {
+  int registers = 0;
+  for (size_t group = 0; group < registers_.size(); ++group) {
+    const bool is_current = group == static_cast<size_t>(current_ / 128);
+    registers += 128 * (is_current ? of_current_group : registers_[group]);
+  }
+  return registers <= kRegisters;
+}
+
+void Block::SetRegisters(int registers) {
+  if (registers < 24 || registers > 256 || registers % 8 != 0)
+    Fail("setmaxnreg: not a multiple of 8 from 24 to 256");
+  MeetInWarpgroup([] {});
+  while (!RegistersFit(registers)) {
+    waiting_for_registers_.push_back(current_);
+    Suspend();
+  }
+  registers_[current_ / 128] = registers;
+  ready_.insert(ready_.end(), waiting_for_registers_.begin(),
+                waiting_for_registers_.end());
+  waiting_for_registers_.clear();
 }
 
 void Block::WaitForPrevious() {
@@ -206,6 +236,7 @@ std::string Block::Describe() const {
   add(polling_.size(), "wait for a barrier");
   add(polling_counters_.size(), "wait for a counter");
   add(waiting_for_previous_.size(), "wait for the kernel before");
+  add(waiting_for_registers_.size(), "wait for registers");
   add(all_threads_.waiting.size(), "are at __syncthreads");
   for (size_t i = 0; i < named_.size(); ++i) {
     add(named_[i].rendezvous.waiting.size(),

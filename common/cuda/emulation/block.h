@@ -93,6 +93,9 @@ class Block {
   void MeetInWarp(Arguments& arguments, void (*action)(Arguments**));
   // Lets the four warps of a warpgroup meet.
   void MeetInWarpgroup(const std::function<void()>& action);
+  // Gives each thread of a warpgroup so many registers, as soon as those of all
+  // warpgroups fit a multiprocessor. All start with an equal share.
+  void SetRegisters(int registers);
 
   void WaitForPrevious();
   // Until something has happened to a barrier.
@@ -127,6 +130,7 @@ class Block {
   void Suspend() { threads_[current_]->Suspend(); }
   bool LandCopy();
   void WakeIfPhaseEnded();
+  bool RegistersFit(int of_current_group) const;
 
   const BlockShape shape_;
   std::minstd_rand random_;  // cheap: each step of a thread draws
@@ -134,7 +138,8 @@ class Block {
   std::vector<std::unique_ptr<Fiber>> threads_;
   int alive_ = 0;
   int current_ = 0;
-  std::vector<int> ready_, polling_, polling_counters_, waiting_for_previous_;
+  std::vector<int> ready_, polling_, polling_counters_, waiting_for_previous_,
+      waiting_for_registers_;
   bool previous_ended_ = false;
   bool waited_for_previous_ = false;
 
@@ -142,6 +147,7 @@ class Block {
   std::vector<Warp> warps_;
   std::vector<Warpgroup> warpgroups_;
   std::vector<Rendezvous> warpgroup_rendezvous_;
+  std::vector<int> registers_;  // of a thread of each warpgroup
   struct Named {
     Rendezvous rendezvous;
     int threads = 0;  // that meet

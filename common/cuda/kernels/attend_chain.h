@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kAttendChainThreads)
   const int begin = seen > next ? seen : next;
   const int last_query = item.first_query + kChainItemQueries - 1;
   const int pages = rows.PositionOf(last_query) / kPagePositions - begin + 1;
-  static_assert(MostTreeRows(kDim) / kPagePositions + 1 <= 32);
+  static_assert(MostChainRows(kDim) / kPagePositions + 1 <= 32);
   ring.Begin(sequence, begin, pages);
 
   Queries<kDim> queries;

@@ -29,7 +29,8 @@ DEVICE void RunPartsOfBlock(const ProductArgs& product, const Rings& rings,
     } else {
       MultiplyTiles<kRows, kWidestMultiply>(tiles, sums);
     }
-    WriteSums<kRows>(product, part, sums);
+    // One block of rows; the compiler spills where it knows that.
+    WriteSums<kRows>(product, part, /*row_blocks=*/gridDim.y, sums);
   });
 }
 

@@ -14,16 +14,16 @@ template <int kRows>
 DEVICE ProductArgs ProductOfItem(const ExpertProductArgs& args) {
   DependentsMayLaunch();
   WaitForPrevious();
-  const ExpertItem item = args.items[blockIdx.y];
+  const ExpertItem item = args.items[blockIdx.x];
   ProductArgs product = args.product;
   product.weights += item.expert * args.expert_bytes;
   if (product.scales != nullptr)
     product.scales += item.expert * product.outputs;
-  product.rows = item.rows == 0 ? 0 : blockIdx.y * kRows + item.rows;
+  product.rows = item.rows == 0 ? 0 : blockIdx.x * kRows + item.rows;
   return product;
 }
 
-// Grid: strips / kGroups, items.
+// Grid: items, strips / kGroups.
 template <int kGroups, int kRows>
 __global__ void __launch_bounds__(kGroups * 128 + 32, 1)
     ExpertProduct(const __grid_constant__ ExpertProductArgs args) {

@@ -89,8 +89,8 @@ template <int kGroups, typename Act>
 DEVICE void ForParts(const ProductArgs& args, Act act) {
   const int parts = ProductParts(args, kGroups);
   int before = 0;
-  for (int i = blockIdx.x; i < parts; i += gridDim.x) {
-    const ProductPart part(args, kGroups, i, blockIdx.y);
+  for (int i = blockIdx.y; i < parts; i += gridDim.y) {
+    const ProductPart part(args, kGroups, i, blockIdx.x);
     act(part, before);
     before += part.tiles;
   }
@@ -229,14 +229,14 @@ DEVICE bf16_t Gated(Gate gate, float x, float value) {
 }
 
 // Writes the sums of a warpgroup. Each thread has two outputs, eight apart, of
-// each of its rows.
+// each of its rows. row_blocks: of the product.
 template <int kRows>
 DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
-                      const float (&sums)[kRows / 2]) {
+                      uint32_t row_blocks, const float (&sums)[kRows / 2]) {
   int lane = threadIdx.x % 32;
   HoldNumber(lane);
   const int output = part.FirstOutput();
-  const int64_t padded_rows = int64_t{gridDim.y} * kRows;
+  const int64_t padded_rows = int64_t{row_blocks} * kRows;
 #pragma unroll
   for (int j = 0; j < kRows / 8; ++j) {
 #pragma unroll
@@ -261,9 +261,15 @@ DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
   }
 }
 
-// Starts a product. Called by all threads. The last warp brings the tiles.
-// True: this thread is of a warpgroup, which multiplies.
-template <int kGroups, typename Ring>
+// All threads have the registers that they were launched with.
+struct EqualRegisters {
+  DEVICE static void Take() {}   // by a warpgroup that multiplies
+  DEVICE static void Leave() {}  // by that which brings tiles
+};
+
+// Starts a product. Called by all threads. The first one after the warpgroups
+// that multiply brings the tiles. True: this thread is of such a warpgroup.
+template <int kGroups, typename Registers, typename Ring>
 DEVICE bool StartProduct(const ProductArgs& args, const Ring& ring) {
   if (threadIdx.x == 0) {
     for (int i = 0; i < ring.kStages; ++i) {
@@ -274,8 +280,12 @@ DEVICE bool StartProduct(const ProductArgs& args, const Ring& ring) {
   }
   __syncthreads();
   DependentsMayLaunch();
-  if (threadIdx.x / 128 < kGroups) return true;
-  if (threadIdx.x % 32 == 0) {
+  if (threadIdx.x / 128 < kGroups) {
+    Registers::Take();
+    return true;
+  }
+  Registers::Leave();
+  if (threadIdx.x % 128 == 0) {
     ForParts<kGroups>(args, [&](const ProductPart& part, int before) {
       BringTiles(args, part, before, ring);
     });
@@ -283,20 +293,23 @@ DEVICE bool StartProduct(const ProductArgs& args, const Ring& ring) {
   return false;
 }
 
-template <int kGroups, int kRows, int kWidest = kWidestMultiply>
+template <int kGroups, int kRows, int kWidest = kWidestMultiply,
+          typename Registers = EqualRegisters>
 DEVICE void RunProduct(const ProductArgs& args, unsigned char* shared) {
   const ProductRing<kGroups, kRows, kWeightTileBytes> ring(shared);
-  if (!StartProduct<kGroups>(args, ring)) return;
+  if (!StartProduct<kGroups, Registers>(args, ring)) return;
   ForParts<kGroups>(args, [&](const ProductPart& part, int before) {
     if (!part.HasStrip()) return PassTiles(part, before, ring);
     float sums[kRows / 2];
     MultiplyTiles<kRows, kWidest>(TilesInRing(part, before, ring), sums);
     WaitForPrevious();
-    WriteSums<kRows>(args, part, sums);
+    WriteSums<kRows>(args, part, gridDim.x, sums);
   });
 }
 
-// Grid: at most ProductParts, blocks of rows.
+// Grid: blocks of rows, at most ProductParts. Blocks of threads begin in the
+// order of the grid, so that those which multiply other rows by the same
+// weights read them at about the same time: once from memory.
 template <int kGroups, int kRows>
 __global__ void __launch_bounds__(kGroups * 128 + 32, 1)
     Product(const __grid_constant__ ProductArgs args) {

@@ -34,9 +34,10 @@ CudaModel::CudaModel(Parts parts)
 
 absl::StatusOr<std::unique_ptr<CudaModel>> CudaModel::Make(Parts parts) {
   auto model = absl::WrapUnique(new CudaModel(std::move(parts)));
-  const int rows = static_cast<int>(model->info_.max_rows);
-  RETURN_IF_ERROR(model->decoder_.Reserve(rows, rows));
-  RETURN_IF_ERROR(model->logits_.Take(model->LogitsSize(rows)).status());
+  const int rows = static_cast<int>(model->info_.max_chain_rows);
+  const int logit_rows = static_cast<int>(model->info_.max_rows);
+  RETURN_IF_ERROR(model->decoder_.Reserve(rows, logit_rows));
+  RETURN_IF_ERROR(model->logits_.Take(model->LogitsSize(logit_rows)).status());
   return model;
 }
 
@@ -119,8 +120,12 @@ absl::StatusOr<CudaPass> CudaModel::BuildPass(
     CudaKvCache& kv = Get(rows.cache).kv;
     const auto size = static_cast<int64_t>(rows.tokens.size());
     RETURN_IF_ERROR(kv.Reserve(kv.length() + size));
-    pass.Add(rows.tokens, BuildRowTree(rows.parents, kv.length()), kv.tables(),
-             rows.num_logit_rows);
+    if (IsChain(rows.parents)) {
+      pass.AddChain(rows.tokens, kv.length(), kv.tables(), rows.num_logit_rows);
+    } else {
+      pass.Add(rows.tokens, BuildRowTree(rows.parents, kv.length()),
+               kv.tables(), rows.num_logit_rows);
+    }
   }
   return pass;
 }
@@ -368,17 +373,21 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       LoadCudaWeights(config, files, *device, pool,
                       {.layers = CudaWeightTypeOf(compute_dtype)}));
   info.weight_bytes = weights.bytes;
+  const auto head_dim = static_cast<int>(config.head_dim);
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,
       SetLimits(options,
                 {.head_bytes = 2 * config.head_dim * 2,
                  .groups = CudaKvStore::GroupsOf(config),
+                 .most_chain_rows = cuda::MostChainRows(head_dim),
                  // Nothing else grows with sessions and texts; the rest is for
                  // what passes need.
                  .default_pool_bytes = device->info().free_bytes / 10 * 9},
                 info));
-  info.max_rows = std::min<int64_t>(
-      info.max_rows, cuda::MostTreeRows(static_cast<int>(config.head_dim)));
+  info.max_rows =
+      std::min<int64_t>(info.max_rows, cuda::MostTreeRows(head_dim));
+  info.max_chain_rows =
+      std::min<int64_t>(info.max_chain_rows, cuda::MostChainRows(head_dim));
   for (int rows = cuda::RowBlock(1); rows <= info.max_rows;
        rows = cuda::RowBlock(rows + 1)) {
     info.row_edges.push_back(rows);

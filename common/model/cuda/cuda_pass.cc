@@ -1,26 +1,13 @@
 #include "common/model/cuda/cuda_pass.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/cuda/layout.h"
 
 namespace espalier {
 
 using cuda::kPagePositions;
-
-namespace {
-
-// Returns whether each row from `first` on sees all rows before it, itself and
-// no others.
-bool IsChain(const RowTree& tree, int first) {
-  for (int64_t row = first; row < tree.rows(); ++row) {
-    const absl::Span<const int32_t> seen = tree.AncestorsOf(row);
-    if (std::ssize(seen) != row + 1 || seen.back() != row) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 CudaPass::CudaPass(const ModelConfig& config)
     : kv_heads_(static_cast<int>(config.num_kv_heads)),
@@ -32,15 +19,53 @@ CudaPass::CudaPass(const ModelConfig& config)
 void CudaPass::Add(absl::Span<const TokenId> row_tokens, const RowTree& tree,
                    absl::Span<const absl::Span<const int32_t>> tables,
                    int64_t logits_wanted) {
-  page_tables.resize(tables.size());
-  const auto sequence = static_cast<int32_t>(sequences.size());
-  const auto prefix = static_cast<int32_t>(tree.prefix);
   const auto count = static_cast<int32_t>(tree.rows());
   const int32_t cached = count - static_cast<int32_t>(row_tokens.size());
+  AddSequence(row_tokens, tree.prefix, cached, tables);
+  const int32_t index = last_sequence(), prefix = sequences.back().prefix;
+  const auto paths_begin = static_cast<int32_t>(paths.size());
+  paths.insert(paths.end(), tree.ancestors.begin(), tree.ancestors.end());
+  for (int32_t row = cached; row < count; ++row) {
+    const auto seen = static_cast<int32_t>(tree.AncestorsOf(row).size());
+    AddRow({.sequence = index,
+            .position = prefix + seen - 1,
+            .slot = prefix + row,
+            .path_begin =
+                paths_begin + static_cast<int32_t>(tree.ancestor_begin[row])},
+           tree.positions[row], logits_wanted);
+  }
+  AddPrefixItems(cached);
+  AddTreeItems(cached);
+}
+
+void CudaPass::AddChain(absl::Span<const TokenId> row_tokens, int64_t prefix,
+                        absl::Span<const absl::Span<const int32_t>> tables,
+                        int64_t logits_wanted) {
+  const auto count = static_cast<int32_t>(row_tokens.size());
+  if (!cuda::AttendsChain(head_dim_, count)) {
+    std::vector<int32_t> parents(count);
+    std::iota(parents.begin(), parents.end(), kPrefixParent);
+    Add(row_tokens, BuildRowTree(parents, prefix), tables, logits_wanted);
+    return;
+  }
+  AddSequence(row_tokens, prefix, /*cached=*/0, tables);
+  for (int32_t row = 0; row < count; ++row) {
+    const int32_t place = sequences.back().prefix + row;
+    AddRow({.sequence = last_sequence(), .position = place, .slot = place},
+           place, logits_wanted);
+  }
+  AddPrefixItems(0);
+  AddChainItems();
+}
+
+void CudaPass::AddSequence(absl::Span<const TokenId> row_tokens, int64_t prefix,
+                           int32_t cached,
+                           absl::Span<const absl::Span<const int32_t>> tables) {
+  page_tables.resize(tables.size());
   sequences.push_back(
-      {.prefix = prefix,
+      {.prefix = static_cast<int32_t>(prefix),
        .first_row = num_rows() - cached,
-       .rows = count,
+       .rows = cached + static_cast<int32_t>(row_tokens.size()),
        .table_begin = static_cast<int32_t>(page_tables[0].size()),
        .states_begin = num_states});
   tokens.insert(tokens.end(), row_tokens.begin(), row_tokens.end());
@@ -48,20 +73,16 @@ void CudaPass::Add(absl::Span<const TokenId> row_tokens, const RowTree& tree,
     page_tables[i].insert(page_tables[i].end(), tables[i].begin(),
                           tables[i].end());
   }
-  const auto paths_begin = static_cast<int32_t>(paths.size());
-  paths.insert(paths.end(), tree.ancestors.begin(), tree.ancestors.end());
-  for (int32_t row = cached; row < count; ++row) {
-    const auto seen = static_cast<int32_t>(tree.AncestorsOf(row).size());
-    rows.push_back({.sequence = sequence,
-                    .position = prefix + seen - 1,
-                    .slot = prefix + row,
-                    .path_begin = paths_begin + static_cast<int32_t>(
-                                                    tree.ancestor_begin[row])});
-    rotated_rows.push_back(rows.back());
-    rotated_rows.back().position = static_cast<int32_t>(tree.positions[row]);
-    logit_rows.push_back(row >= count - logits_wanted ? num_logit_rows++ : -1);
-  }
-  AddItems(sequences.back(), tree, cached);
+}
+
+void CudaPass::AddRow(const cuda::PassRow& row, int64_t text_position,
+                      int64_t logits_wanted) {
+  rows.push_back(row);
+  rotated_rows.push_back(row);
+  rotated_rows.back().position = static_cast<int32_t>(text_position);
+  const cuda::PassSequence& sequence = sequences.back();
+  const int64_t end = sequence.prefix + sequence.rows;
+  logit_rows.push_back(row.slot >= end - logits_wanted ? num_logit_rows++ : -1);
 }
 
 void CudaPass::ForgetAttention() {
@@ -71,18 +92,9 @@ void CudaPass::ForgetAttention() {
   num_states = 0;
 }
 
-void CudaPass::AddItems(const cuda::PassSequence& sequence, const RowTree& tree,
-                        int first) {
-  AddPrefixItems(sequence, first);
-  const auto index = static_cast<int32_t>(sequences.size()) - 1;
-  if (cuda::AttendsChain(head_dim_, sequence.rows - first) &&
-      IsChain(tree, first)) {
-    for (int query = first * group_; query < sequence.rows * group_;
-         query += cuda::kChainItemQueries) {
-      chain_items.push_back({index, query});
-    }
-    return;
-  }
+void CudaPass::AddTreeItems(int first) {
+  const cuda::PassSequence& sequence = sequences.back();
+  const int32_t index = last_sequence();
   for (int row = first; row < sequence.rows; row += cuda::kTreeItemRows) {
     tree_items.push_back({index, row});
   }
@@ -91,8 +103,17 @@ void CudaPass::AddItems(const cuda::PassSequence& sequence, const RowTree& tree,
   tree_pages = std::max(tree_pages, last_page - first_page + 1);
 }
 
-void CudaPass::AddPrefixItems(const cuda::PassSequence& sequence, int first) {
-  const auto index = static_cast<int32_t>(sequences.size()) - 1;
+void CudaPass::AddChainItems() {
+  const int32_t index = last_sequence();
+  const int queries = sequences.back().rows * group_;
+  for (int query = 0; query < queries; query += cuda::kChainItemQueries) {
+    chain_items.push_back({index, query});
+  }
+}
+
+void CudaPass::AddPrefixItems(int first) {
+  const cuda::PassSequence& sequence = sequences.back();
+  const int32_t index = last_sequence();
   const int whole_pages = sequence.prefix / kPagePositions;
   const int chunks = whole_pages == 0 ? 0 : cuda::ChunkOf(whole_pages - 1) + 1;
   const int queries = sequence.rows * group_;

@@ -23,6 +23,11 @@ class CudaPass {
   void Add(absl::Span<const TokenId> tokens, const RowTree& tree,
            absl::Span<const absl::Span<const int32_t>> tables,
            int64_t num_logit_rows);
+  // Adds rows that each see the prefix and all rows before them. Many of them
+  // are a chain to attention (AttendsChain), which needs no paths.
+  void AddChain(absl::Span<const TokenId> tokens, int64_t prefix,
+                absl::Span<const absl::Span<const int32_t>> tables,
+                int64_t num_logit_rows);
 
   // Drops the work of attention, for rows that attend to nothing.
   void ForgetAttention();
@@ -35,7 +40,7 @@ class CudaPass {
   // and where features were lost.
   std::vector<cuda::PassRow> rows, rotated_rows;
   std::vector<cuda::PassSequence> sequences;
-  std::vector<uint16_t> paths;
+  std::vector<uint16_t> paths;                    // of trees
   std::vector<std::vector<int32_t>> page_tables;  // by group, of one length
   // The work over prefixes by window, ascending; 0 is no window.
   std::map<int64_t, std::vector<cuda::PrefixItem>> prefix_items;
@@ -47,10 +52,21 @@ class CudaPass {
   int64_t num_states = 0;  // of all chunks and queries
 
  private:
-  // `first`: row of the sequence that is run.
-  void AddItems(const cuda::PassSequence& sequence, const RowTree& tree,
-                int first);
-  void AddPrefixItems(const cuda::PassSequence& sequence, int first);
+  // `cached`: rows of the sequence that ran before.
+  void AddSequence(absl::Span<const TokenId> tokens, int64_t prefix,
+                   int32_t cached,
+                   absl::Span<const absl::Span<const int32_t>> tables);
+  // Adds a row of the last sequence, of whose last rows logits are wanted.
+  // text_position: for its rotation.
+  void AddRow(const cuda::PassRow& row, int64_t text_position,
+              int64_t num_logit_rows);
+  // `first`: row of the last sequence that is run.
+  void AddTreeItems(int first);
+  void AddChainItems();
+  void AddPrefixItems(int first);
+  int32_t last_sequence() const {
+    return static_cast<int32_t>(sequences.size()) - 1;
+  }
 
   const int kv_heads_;
   const int group_;

@@ -34,6 +34,7 @@ absl::Status CheckOptions(const ModelOptions& options) {
   };
   RETURN_IF_ERROR(check("threads", options.threads, 0, kMaxThreads));
   RETURN_IF_ERROR(check("max_rows", options.max_rows, 1, kMaxRows));
+  RETURN_IF_ERROR(check("max_chain_rows", options.max_chain_rows, 1, kMaxRows));
   RETURN_IF_ERROR(check("kv_pool_bytes", options.kv_pool_bytes, 0, INT64_MAX));
   RETURN_IF_ERROR(check("prefix_cache_bytes",
                         options.prefix_cache_bytes.value_or(0), 0, INT64_MAX));
@@ -84,12 +85,16 @@ absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
                      " tokens; at least ", kMinPoolTokens, " are needed, of ",
                      info.kv_bytes_per_token, " bytes each"));
   }
-  info.max_context = std::min(
-      config.max_positions, elements.groups.LongestIn(room, options.max_rows));
+  const int64_t chain_rows =
+      std::max(options.max_rows,
+               std::min(options.max_chain_rows, elements.most_chain_rows));
+  info.max_context = std::min(config.max_positions,
+                              elements.groups.LongestIn(room, chain_rows));
   if (options.max_context > 0) {
     info.max_context = std::min(info.max_context, options.max_context);
   }
   info.max_rows = std::min(options.max_rows, info.max_context);
+  info.max_chain_rows = std::min(chain_rows, info.max_context);
   return room;
 }
 

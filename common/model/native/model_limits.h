@@ -35,6 +35,7 @@ absl::StatusOr<DeviceName> ParseDevice(const std::string& name);
 struct KvElements {
   int64_t head_bytes = 0;  // of a key and a value of one K/V head
   KvGroups groups = {};
+  int64_t most_chain_rows = 0;  // of a pass; 0: as many as of any tree
   // The bytes of the pool, unless the options say; 0: half of the memory that
   // the machine has left.
   int64_t default_pool_bytes = 0;

@@ -26,6 +26,7 @@ absl::Status CheckTaps(const SequenceRows& rows, const RowLimits& limits) {
 
 RowLimits RowLimitsOf(const ModelInfo& model) {
   return {.max_rows = model.max_rows,
+          .max_chain_rows = model.max_chain_rows,
           .max_context = model.max_context,
           .vocab_size = model.config.vocab_size,
           .num_layers = model.config.num_layers,
@@ -35,10 +36,11 @@ RowLimits RowLimitsOf(const ModelInfo& model) {
 absl::Status CheckRows(const SequenceRows& rows, int64_t prefix,
                        const RowLimits& limits) {
   const int64_t size = static_cast<int64_t>(rows.tokens.size());
-  if (size < 1 || size > limits.max_rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a pass takes 1 to ", limits.max_rows,
-                     " rows of a sequence, not ", size));
+  const int64_t most =
+      IsChain(rows.parents) ? limits.max_chain_rows : limits.max_rows;
+  if (size < 1 || size > most) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a pass takes 1 to ", most, " rows of a sequence, not ", size));
   }
   if (rows.parents.size() != rows.tokens.size()) {
     return absl::InvalidArgumentError(

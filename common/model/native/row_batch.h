@@ -31,6 +31,7 @@ struct RowTree {
 
 struct RowLimits {
   int64_t max_rows = 0;
+  int64_t max_chain_rows = 0;
   int64_t max_context = 0;
   int64_t vocab_size = 0;
   int64_t num_layers = 0;

@@ -82,5 +82,37 @@ TEST_P(CudaAttendChainTest, AChainOfAllRows) {
   }
 }
 
+// Returns the two halves of a chain, as in passes that follow each other.
+std::vector<AttentionSequence> Halves(const AttentionSequence& chain) {
+  const auto half = std::ssize(chain.rows) / 2;
+  AttentionSequence first = {.prefix = chain.prefix}, second = first;
+  for (auto i = 0; i < 2 * half; ++i) {
+    AttentionSequence& of = i < half ? first : second;
+    if (i < half) second.prefix.push_back(chain.rows[i]);
+    of.parents.push_back(static_cast<int>(std::ssize(of.rows)) - 1);
+    of.rows.push_back(chain.rows[i]);
+    of.queries.push_back(chain.queries[i]);
+  }
+  return {first, second};
+}
+
+// Twice the rows of the largest tree, beside a tree.
+TEST_P(CudaAttendChainTest, AChainHasTheBitsOfItsHalves) {
+  for (int window : {0, 300}) {
+    const AttentionShape shape = {
+        .kv_heads = 1, .group = 2, .head_dim = 128, .window = window};
+    Random random(17);
+    const AttentionSequence tree =
+        RandomSequence(shape, 70, RandomTree(9, random), random);
+    const AttentionSequence chain =
+        RandomSequence(shape, 150, Chain(MostChainRows(128)), random);
+    std::vector<AttentionSequence> halves = Halves(chain);
+    halves.push_back(tree);
+    EXPECT_TRUE(SameBits(
+        AttentionPass(shape, {chain, tree}, Chains::kAsChains).Attend(Device()),
+        AttentionPass(shape, halves).Attend(Device())));
+  }
+}
+
 }  // namespace
 }  // namespace espalier::cuda

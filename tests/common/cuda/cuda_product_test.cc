@@ -162,7 +162,7 @@ TEST_P(ProductTest, IsThatOfFloat64) {
 
 TEST_P(ProductTest, TakesBlocksOfRows) {
   for (Weights type : kAllWeights) {
-    for (int rows : {100, 200, 300}) {
+    for (int rows : {100, 200, 300, 512}) {
       const Problem problem(type, 128, 128, rows, 2);
       EXPECT_LT(Error(problem, Multiply(Device(), problem)), 3e-6) << rows;
     }
@@ -208,7 +208,8 @@ TEST_P(ProductTest, FewBlocksGiveTheBitsOfMany) {
     for (const auto [outputs, inputs, rows] : {std::array{832, 640, 3},
                                                {320, 64, 17},
                                                {320, 1600, 20},
-                                               {384, 1536, 65}}) {
+                                               {384, 1536, 65},
+                                               {320, 512, 300}}) {
       const Problem p(type, outputs, inputs, rows, 8);
       const auto with_blocks = [&](uint64_t seed, int blocks) {
         return Multiply(Device(seed), p, [blocks](ProductArgs& args) {
@@ -236,6 +237,44 @@ TEST_P(ProductTest, WhatTheCacheKeepsChangesNoBit) {
       });
     };
     EXPECT_TRUE(SameBits(with(true), with(false)));
+  }
+}
+
+// Returns [rows, outputs / 2] of a gated product, as activations.
+std::vector<unsigned char> GatedOf(
+    ComputeDevice& device, const Problem& p,
+    const std::function<void(ProductArgs&)>& change) {
+  OnDevice there(device, p);
+  change(there.args);
+  const DeviceArray<unsigned char> gated = NanArray<unsigned char>(
+      device, static_cast<int64_t>(ActivationBytes(p.rows, p.outputs / 2)));
+  there.args.gated = gated.data();
+  device.Launch(there.args);
+  return ValuesOf(device, gated);
+}
+
+// Whole and partial blocks of rows, of parts that a block takes in turn.
+TEST_P(ProductTest, LargeTilesChangeNoBit) {
+  for (const auto [outputs, inputs, rows] : {std::array{384, 576, 145},
+                                             {768, 320, 256},
+                                             {384, 640, 300},
+                                             {1152, 128, 512}}) {
+    const Problem p(Weights::kBf16, outputs, inputs, rows, 10);
+    const auto with = [](bool large, int blocks = kProductBlocks) {
+      return [large, blocks](ProductArgs& args) {
+        args.tiles_are_large = large;
+        args.most_blocks = blocks;
+      };
+    };
+    SCOPED_TRACE(testing::Message()
+                 << outputs << " x " << inputs << ", " << rows << " rows");
+    const std::vector<float> sums = Multiply(Device(1), p, with(false));
+    const std::vector<unsigned char> gated = GatedOf(Device(1), p, with(false));
+    for (int blocks : {kProductBlocks, 1, 4}) {
+      EXPECT_TRUE(
+          SameBits(Multiply(Device(blocks), p, with(true, blocks)), sums));
+    }
+    EXPECT_TRUE(GatedOf(Device(2), p, with(true, 2)) == gated);
   }
 }
 
@@ -318,6 +357,7 @@ TEST_P(ProductTest, GatesInPairs) {
     for (const auto [outputs, inputs, rows] : {std::array{256, 192, 3},
                                                {256, 192, 20},
                                                {256, 192, 130},
+                                               {256, 192, 300},
                                                {128, 2560, 15},
                                                {128, 2560, 20},
                                                {384, 1536, 200}}) {

@@ -281,6 +281,47 @@ TEST(EmulationDeathTest, NamesBrokenRulesOfGroupProducts) {
                "beyond the shared memory");
 }
 
+// Registers of four warpgroups, which are launched with 128 a thread.
+TEST(EmulationTest, RegistersAreTakenWhenOthersKeepFewer) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    bool kept = false;
+    RunBlock(
+        [&] {
+          WaitForPrevious();
+          if (threadIdx.x / 128 < 3) {
+            TakeRegisters<160>();
+            EXPECT_TRUE(kept);
+          } else {
+            kept = true;
+            KeepRegisters<32>();
+          }
+        },
+        512, seed);
+  }
+}
+
+TEST(EmulationDeathTest, NamesBrokenRulesOfRegisters) {
+  EXPECT_DEATH(RunBlock(
+                   [] {
+                     WaitForPrevious();
+                     if (threadIdx.x / 128 < 3) {
+                       TakeRegisters<168>();
+                     } else {
+                       KeepRegisters<32>();
+                     }
+                   },
+                   512),
+               "deadlock");
+  EXPECT_DEATH(RunBlock([] { KeepRegisters<28>(); }, 128), "multiple of 8");
+  EXPECT_DEATH(RunBlock(
+                   [] {
+                     WaitForPrevious();
+                     if (threadIdx.x < 32) KeepRegisters<32>();
+                   },
+                   128),
+               "deadlock");
+}
+
 // --- launches
 
 // A kernel that begins early does not see what the one before writes, unless it

@@ -47,6 +47,7 @@ TEST_F(LoadModelTest, SaysWhatItLoaded) {
   EXPECT_EQ(info.compute_dtype, "float32");
   EXPECT_EQ(info.max_context, testing::kTinyMaxPositions);
   EXPECT_EQ(info.max_rows, 256);
+  EXPECT_EQ(info.max_chain_rows, 256);  // of a CPU
   EXPECT_EQ(info.kv_bytes_per_token, 2 * 2 * 2 * 8 * 4);
   EXPECT_GT(info.weight_bytes, 0);
 }
@@ -214,6 +215,8 @@ TEST_F(LoadModelTest, WrongOptionsAreNamed) {
               "kv_pool_bytes");
   ExpectError({.folder = folder_, .max_context = -1}, kInvalid, "max_context");
   ExpectError({.folder = folder_, .max_rows = 0}, kInvalid, "max_rows");
+  ExpectError({.folder = folder_, .max_chain_rows = 0}, kInvalid,
+              "max_chain_rows");
 }
 
 }  // namespace

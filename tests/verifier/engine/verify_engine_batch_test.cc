@@ -139,6 +139,53 @@ TEST(VerifyEngineBatch, ALongPromptGoesOnBesideTheTreesOfOthers) {
   }
 }
 
+// A tree that waits makes them as short as passes of trees.
+TEST(VerifyEngineBatch, PromptsAloneHaveLongerPasses) {
+  EngineHarness harness({.max_rows = 16, .max_chain_rows = 40},
+                        {.max_batch_rows = 16, .max_prompt_rows = 40});
+  std::vector<Client> clients = OpenSessions(harness, 1);
+  Passes passes;
+  Watch(harness, passes);
+  const Client alone = {.id = {2, 1}, .text = Text(100, 6)};
+  EXPECT_TRUE(harness.Ask(alone.Request(Chain(alone.text.back(), 8))).ok());
+  EXPECT_EQ(passes, (Passes{{40}, {40}, {19}, {9}}));
+
+  passes.clear();
+  const Client lengthy = {.id = {2, 2}, .text = Text(100, 7)};
+  const auto slow = harness.Send(lengthy.Request());
+  const auto quick =
+      harness.Send(clients[0].Request(Chain(clients[0].text.back(), 3)));
+  harness.executor->RunUntilIdle();
+  EXPECT_TRUE(slow->value->ok() && quick->value->ok());
+  EXPECT_EQ(passes, (Passes{{4, 12}, {40}, {40}, {8}}));
+}
+
+// A session that is about to come back would wait for a long pass.
+TEST(VerifyEngineBatch, PromptsHaveLongerPassesOnlyIfNoTreeIsExpected) {
+  VerifyEngine::Options options =
+      WithCosts({{1, Milliseconds(10)}, {40, Milliseconds(20)}});
+  options.max_batch_rows = 16;
+  options.max_prompt_rows = 40;
+  EngineHarness harness({.max_rows = 16, .max_chain_rows = 40}, options);
+  std::vector<Client> clients = OpenSessions(harness, 1);
+  Passes passes;
+  Watch(harness, passes, Milliseconds(10));
+  for (int round = 0; round < 20; ++round) {
+    harness.executor->AdvanceBy(Milliseconds(1));
+    clients[0].Commit(*harness.Ask(clients[0].Request()));
+  }
+  const auto first_pass_of_prompt = [&](uint64_t number) {
+    passes.clear();
+    const Client client = {.id = {2, number}, .text = Text(100, 6)};
+    EXPECT_TRUE(harness.Ask(client.Request()).ok());
+    harness.engine->EndSequence(client.id);
+    return passes[0];
+  };
+  EXPECT_THAT(first_pass_of_prompt(1), ElementsAre(16));
+  harness.executor->AdvanceBy(absl::Seconds(1));
+  EXPECT_THAT(first_pass_of_prompt(2), ElementsAre(40));
+}
+
 TEST(VerifyEngineBatch, TreesInPlentyDoNotStarveAPromptNorThePromptThem) {
   EngineHarness harness({.max_context = 400, .pool_tokens = 4000},
                         {.max_batch_rows = 8});

@@ -60,8 +60,12 @@ class CudaDecoderTest : public ::testing::Test {
     for (const auto& [prefix, parents] : parts) {
       const int64_t rows = std::ssize(parents);
       const std::vector<int32_t> pages((prefix + rows + 63) / 64, 0);
-      pass.Add(std::vector<TokenId>(rows, 1), BuildRowTree(parents, prefix),
-               {{pages}}, rows);
+      if (IsChain(parents)) {
+        pass.AddChain(std::vector<TokenId>(rows, 1), prefix, {{pages}}, rows);
+      } else {
+        pass.Add(std::vector<TokenId>(rows, 1), BuildRowTree(parents, prefix),
+                 {{pages}}, rows);
+      }
     }
     list_.kernels.clear();
     EXPECT_TRUE(requests_.Clear().ok());
@@ -112,40 +116,39 @@ TEST_F(CudaDecoderTest, KernelsAreToldTheSameWhileTextsGrow) {
   EXPECT_FALSE(KernelsOf({{2200, Star(3)}, {2070, Star(2)}}) == kernels);
 }
 
+// They have no paths, whose number grows with the square of their rows.
 TEST_F(CudaDecoderTest, PromptsAreAttendedToAsChains) {
-  const auto items = [&](const RowTree& tree, int64_t run) {
+  const std::vector<int32_t> pages(10, 0);
+  const auto with_chain = [&](int64_t rows) {
     CudaPass pass(config_);
-    pass.Add(std::vector<TokenId>(run, 1), tree, {{std::vector<int32_t>(8, 0)}},
-             run);
-    return std::pair(pass.tree_items.size(), pass.chain_items.size());
+    pass.AddChain(std::vector<TokenId>(rows, 1), 70, {{pages}}, 1);
+    return pass;
   };
   const int64_t group = config_.num_heads / config_.num_kv_heads;
-  const auto blocks = [&](int64_t rows) {
-    return static_cast<size_t>((rows * group + 63) / 64);
-  };
-  EXPECT_EQ(items(BuildRowTree(Chain(130), 70), 130),
-            std::pair(size_t{0}, blocks(130)));
-  EXPECT_EQ(items(BuildRowTree(Chain(130), 70), 90),
-            std::pair(size_t{0}, blocks(90)));
-  EXPECT_EQ(items(BuildRowTree(Chain(130), 70), 80),
-            std::pair(size_t{20}, size_t{0}));
-  EXPECT_EQ(items(BuildRowTree(Star(130), 70), 130),
-            std::pair(size_t{33}, size_t{0}));
+  for (int64_t rows : {81, 130, 512}) {
+    const CudaPass pass = with_chain(rows);
+    EXPECT_TRUE(pass.tree_items.empty());
+    EXPECT_EQ(pass.chain_items.size(),
+              static_cast<size_t>((rows * group + 63) / 64));
+    EXPECT_TRUE(pass.paths.empty());
+    EXPECT_EQ(pass.rows.back().slot, 70 + rows - 1);
+    EXPECT_EQ(pass.rows.back().position, 70 + rows - 1);
+    EXPECT_EQ(pass.rotated_rows.back().position, 70 + rows - 1);
+    EXPECT_EQ(pass.num_logit_rows, 1);
+    EXPECT_EQ(pass.logit_rows.back(), 0);
+    EXPECT_EQ(pass.logit_rows[rows - 2], -1);
+  }
+  const CudaPass few = with_chain(80);
+  EXPECT_EQ(few.tree_items.size(), 20);
+  EXPECT_TRUE(few.chain_items.empty());
+  EXPECT_EQ(few.paths.size(), 80 * 81 / 2);
 }
 
-// All rows of a block drafter's block see each other.
-TEST_F(CudaDecoderTest, BlocksAreNotAttendedToAsChains) {
-  RowTree block = BuildRowTree(Chain(100), 70);
-  block.ancestors.clear();
-  for (int row = 0; row < 100; ++row) {
-    block.ancestor_begin[row] = std::ssize(block.ancestors);
-    for (int seen = 0; seen < 100; ++seen) block.ancestors.push_back(seen);
-  }
-  block.ancestor_begin[100] = std::ssize(block.ancestors);
+TEST_F(CudaDecoderTest, TreesAreNotAttendedToAsChains) {
   CudaPass pass(config_);
-  pass.Add(std::vector<TokenId>(100, 1), block, {{std::vector<int32_t>(8, 0)}},
-           100);
-  EXPECT_EQ(pass.tree_items.size(), 25);
+  pass.Add(std::vector<TokenId>(130, 1), BuildRowTree(Star(130), 70),
+           {{std::vector<int32_t>(8, 0)}}, 130);
+  EXPECT_EQ(pass.tree_items.size(), 33);
   EXPECT_TRUE(pass.chain_items.empty());
 }
 

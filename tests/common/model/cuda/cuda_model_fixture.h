@@ -2,6 +2,7 @@
 #define ESPALIER_TESTS_COMMON_MODEL_CUDA_CUDA_MODEL_FIXTURE_H_
 
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -15,6 +16,7 @@
 #include "common/cuda/emulated_device.h"
 #include "common/model/cuda/cuda_model.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/testing/e4m3_value.h"
 #include "tests/testing/tiny_model.h"
 
@@ -91,6 +93,13 @@ class CudaModelTest : public ::testing::TestWithParam<
       }
     }
     testing::WriteSafetensors(options_.folder + "/model.safetensors", tensors_);
+  }
+
+  void LengthenContext(int64_t positions) {
+    const std::string file = options_.folder + "/config.json";
+    nlohmann::json config = nlohmann::json::parse(std::ifstream(file));
+    config["max_position_embeddings"] = positions;
+    std::ofstream(file) << config;
   }
 
   std::shared_ptr<cuda::ComputeDevice> Device(uint64_t seed = 1) {

@@ -1,5 +1,6 @@
 // What passes of the CUDA model give: rows of trees, features, answers.
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,76 @@ TEST_P(CudaModelTest, SequencesOfAPassDoNotSeeEachOther) {
   ASSERT_TRUE(alone.ok());
   for (int row = 0; row < 2; ++row) {
     EXPECT_EQ(RowOf(**together, 9 + row), RowOf(**alone, row));
+  }
+}
+
+// What a model says of a prompt: the logits and features of all its rows, those
+// of a tree beside each of its passes, and the logits of a token after it.
+struct SaidOfPrompt {
+  std::vector<Row> rows, beside;
+  std::vector<uint16_t> features;
+  Row next;
+};
+
+SaidOfPrompt Prompt(LanguageModel& model, absl::Span<const TokenId> prompt,
+                    int64_t chunk, const SequenceRows& beside) {
+  const std::vector<int32_t> taps = {0, 1, 2, 3};
+  const CacheId cache = model.NewSequence();
+  SaidOfPrompt said;
+  for (size_t begin = 0; begin < prompt.size(); begin += chunk) {
+    const auto tokens = prompt.subspan(begin, chunk);
+    std::vector<int32_t> parents(tokens.size()), path(tokens.size());
+    std::iota(parents.begin(), parents.end(), kPrefixParent);
+    std::iota(path.begin(), path.end(), 0);
+    const SequenceRows rows = {.cache = cache,
+                               .tokens = tokens,
+                               .parents = parents,
+                               .num_logit_rows = std::ssize(tokens),
+                               .taps = taps};
+    const auto logits = model.Forward({rows, beside});
+    EXPECT_TRUE(logits.ok()) << logits.status();
+    if (!logits.ok()) return said;
+    for (int64_t row = 0; row < (*logits)->num_rows(); ++row) {
+      (row < std::ssize(tokens) ? said.rows : said.beside)
+          .push_back(RowOf(**logits, row));
+    }
+    std::vector<uint16_t> kept(tokens.size() * taps.size() *
+                               model.info().config.hidden_size);
+    EXPECT_TRUE(model.Keep(cache, path, absl::MakeSpan(kept)).ok());
+    said.features.insert(said.features.end(), kept.begin(), kept.end());
+  }
+  const auto after = model.Forward({AllRows(cache, {{77}, {-1}})});
+  EXPECT_TRUE(after.ok()) << after.status();
+  if (after.ok()) said.next = RowOf(**after, 0);
+  return said;
+}
+
+// Passes of 512 and 256 rows are attended to as chains, those of 64 as trees.
+TEST_P(CudaModelTest, APromptHasTheSameBitsInPassesOfAnyLength) {
+  const std::string kind = std::get<0>(GetParam());
+  if (kind == "llama" || (kind == "qwen3moe" && type() == ComputeDType::kFp8)) {
+    GTEST_SKIP() << "as qwen3";
+  }
+  LengthenContext(1024);
+  const std::vector<TokenId> prompt = RandomTokens(700);
+  const auto said_of = [&](int64_t chunk) {
+    const auto model = Load(static_cast<uint64_t>(chunk));
+    const int64_t dim = model->info().config.head_dim;
+    EXPECT_EQ(model->info().max_chain_rows, dim > 128 ? 128 : 512);
+    chunk = std::min(chunk, model->info().max_chain_rows);
+    return Prompt(*model, prompt, chunk,
+                  AllRows(Prompted(*model, 67, 2), tree_));
+  };
+  const SaidOfPrompt wanted = said_of(64);
+  EXPECT_EQ(wanted.rows.size(), prompt.size());
+  for (int64_t chunk : {512, 256}) {
+    const SaidOfPrompt said = said_of(chunk);
+    EXPECT_TRUE(said.rows == wanted.rows) << chunk;
+    EXPECT_TRUE(said.features == wanted.features) << chunk;
+    EXPECT_EQ(said.next, wanted.next) << chunk;
+    for (size_t i = 0; i < said.beside.size(); ++i) {
+      EXPECT_EQ(said.beside[i], wanted.beside[i % tree_.tokens.size()]);
+    }
   }
 }
 

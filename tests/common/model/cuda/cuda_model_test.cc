@@ -140,8 +140,17 @@ TEST_P(CudaModelTest, LargerPassesAllocateNoMoreThanSmallOnes) {
     EXPECT_TRUE(model->Forward({AllRows(model->NewSequence(), tree)}).ok());
     return device->allocations - before;
   };
+  const auto allocations_of_prompt = [&](int64_t rows) {
+    const int before = device->allocations;
+    EXPECT_TRUE(
+        Prefill(*model, model->NewSequence(), RandomTokens(rows), rows).ok());
+    return device->allocations - before;
+  };
   allocations_of(1);
   EXPECT_EQ(allocations_of(1), allocations_of(100));
+  allocations_of_prompt(1);
+  EXPECT_EQ(allocations_of_prompt(1),
+            allocations_of_prompt(model->info().max_chain_rows));
 }
 
 // A round: a pass, and what is kept of it with its features. All that goes to
@@ -203,7 +212,7 @@ TEST_P(CudaModelTest, ALostDeviceIsUnavailable) {
 TEST_P(CudaModelTest, ByDefaultThePoolIsMostOfWhatTheWeightsLeave) {
   if (cuda_ != nullptr) GTEST_SKIP() << "needs all of a device";
   options_.kv_pool_bytes = 0;
-  constexpr int64_t kMemory = 32 << 20;
+  constexpr int64_t kMemory = 64 << 20;
   const auto model = LoadOn(std::make_shared<cuda::EmulatedDevice>(
       cuda::EmulatedDevice::Options{.memory_bytes = kMemory}));
   const ModelInfo& info = model->info();

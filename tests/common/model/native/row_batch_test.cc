@@ -23,7 +23,8 @@ TEST(RowTree, RowsSeeTheirAncestorsAtPositionsByDepth) {
 }
 
 TEST(CheckRows, NamesTheFieldAndTheLimit) {
-  const RowLimits limits = {.max_rows = 4, .max_context = 6, .vocab_size = 10};
+  const RowLimits limits = {
+      .max_rows = 4, .max_chain_rows = 4, .max_context = 6, .vocab_size = 10};
   const std::vector<TokenId> tokens = {1, 2, 3};
   const std::vector<int32_t> parents = {-1, 0, 1};
   const SequenceRows rows = {
@@ -31,14 +32,23 @@ TEST(CheckRows, NamesTheFieldAndTheLimit) {
   EXPECT_TRUE(CheckRows(rows, /*prefix=*/3, limits).ok());
   EXPECT_EQ(CheckRows(rows, /*prefix=*/4, limits).code(),
             absl::StatusCode::kOutOfRange);
+  RowLimits few_rows = limits, few_tokens = limits;
+  few_rows.max_chain_rows = 2;
+  EXPECT_THAT(CheckRows(rows, 0, few_rows).message(), HasSubstr("1 to 2 rows"));
+  few_tokens.vocab_size = 3;
+  EXPECT_THAT(CheckRows(rows, 0, few_tokens).message(),
+              HasSubstr("token 3 of row 2"));
+}
+
+TEST(CheckRows, ChainsMayBeLongerThanTrees) {
+  const RowLimits limits = {
+      .max_rows = 2, .max_chain_rows = 3, .max_context = 6, .vocab_size = 10};
+  const std::vector<TokenId> tokens = {1, 2, 3};
+  const std::vector<int32_t> chain = {-1, 0, 1}, tree = {-1, 0, 0};
+  EXPECT_TRUE(CheckRows({.tokens = tokens, .parents = chain}, 0, limits).ok());
   EXPECT_THAT(
-      CheckRows(rows, 0, {.max_rows = 2, .max_context = 6, .vocab_size = 10})
-          .message(),
+      CheckRows({.tokens = tokens, .parents = tree}, 0, limits).message(),
       HasSubstr("1 to 2 rows"));
-  EXPECT_THAT(
-      CheckRows(rows, 0, {.max_rows = 4, .max_context = 6, .vocab_size = 3})
-          .message(),
-      HasSubstr("token 3 of row 2"));
 }
 
 TEST(CheckPath, TakesAPathFromThePrefixDown) {
