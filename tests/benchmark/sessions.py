@@ -51,11 +51,12 @@ def run(*words: object) -> str:
 
 
 @contextlib.contextmanager
-def served(folder: pathlib.Path, flags: Sequence[str]) -> Iterator[tuple[str, int]]:
+def served(folder: pathlib.Path, flags: Sequence[str],
+           espalier: str | pathlib.Path = BIN / "espalier") -> Iterator[tuple[str, int]]:
     """The address and the process of a server."""
     address = f"unix:{folder}/serve.sock"
     with open(folder / "serve.log", "wb") as log:
-        server = subprocess.Popen([BIN / "espalier", "serve", "--set",
+        server = subprocess.Popen([espalier, "serve", "--set",
                                    f"server.listen={address}", *flags],
                                   stdout=log, stderr=subprocess.STDOUT)
     try:

@@ -4,9 +4,10 @@
     starts.py BIN/espalier [--starts 6] [--answers 20] [--tokens 128]
               [--temperature 0,1] [--busy 0] [--noise] [--cluster]
 
-For each start: a server (--cluster: the processes of deploy/cluster.sh), then prompts of the suites in turn, each with speculation and without,
-the two sides in turns. Prints how many times as fast as plain decoding the first answer, the worst
-one and all together are, by suite too, and what the server itself says that it won (balance_ms).
+For each start: a server (--cluster: the processes of deploy/cluster.sh), then prompts of the suites
+in turn, each with speculation and without, the two sides in turns. Prints how many times as fast as
+plain decoding the first answer, the worst one and all together are, by suite too, and what the
+server itself says that it won (balance_ms).
 --busy N runs N endless loops beside it, from before the start on. --noise decodes plainly on both
 sides: what the machine alone makes of first and worst answers.
 """
@@ -20,9 +21,10 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from typing import Any
+
+import sessions
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 SUITES = DEPLOY / "suites"
@@ -58,22 +60,9 @@ class Server:
 
 @contextlib.contextmanager
 def served(espalier: str) -> Iterator[Server]:
-    with tempfile.TemporaryDirectory() as folder:
-        server = Server(espalier, f"unix:{folder}/serve.sock")
-        with open(f"{folder}/log", "w", encoding="utf-8") as log:
-            process = subprocess.Popen(
-                [espalier, "serve", "--set", f"server.listen.0={server.address}"],
-                stdout=log, stderr=log)
-        while subprocess.run([espalier, "check", server.address], check=False,
-                             capture_output=True).returncode:
-            if process.poll() is not None:
-                sys.exit(pathlib.Path(folder, "log").read_text(encoding="utf-8"))
-            time.sleep(0.1)
-        try:
-            yield server
-        finally:
-            process.terminate()
-            process.wait()
+    with (tempfile.TemporaryDirectory() as folder,
+          sessions.served(pathlib.Path(folder), [], espalier) as (address, _)):
+        yield Server(espalier, address)
 
 
 @contextlib.contextmanager
