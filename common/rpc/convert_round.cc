@@ -241,6 +241,8 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
   message.set_cached_tokens(ClampToUint32(verify_result.cached_tokens));
   message.set_queue_us(ClampedMicroseconds(verify_result.timings.queue));
   message.set_room_us(ClampedMicroseconds(verify_result.timings.room));
+  message.set_measuring_us(
+      ClampedMicroseconds(verify_result.timings.measuring));
   message.set_prefill_us(ClampedMicroseconds(verify_result.timings.prefill));
   message.set_forward_us(ClampedMicroseconds(verify_result.timings.forward));
   message.set_accept_us(ClampedMicroseconds(verify_result.timings.accept));
@@ -278,6 +280,7 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
       .cached_tokens = message.cached_tokens(),
       .timings = {.queue = absl::Microseconds(message.queue_us()),
                   .room = absl::Microseconds(message.room_us()),
+                  .measuring = absl::Microseconds(message.measuring_us()),
                   .prefill = absl::Microseconds(message.prefill_us()),
                   .forward = absl::Microseconds(message.forward_us()),
                   .accept = absl::Microseconds(message.accept_us()),

@@ -142,12 +142,13 @@ struct VerifyRequest {
 // rows. So the total is what the request waited, and sums over requests exceed
 // the engine's time.
 struct VerifyTimings {
-  absl::Duration queue;    // waiting for the engine, or for other sequences
-  absl::Duration room;     // of `queue`: waiting for room in the K/V pool
-  absl::Duration prefill;  // computing K/V of tokens that were not cached
-  absl::Duration forward;  // the pass of the tree
-  absl::Duration accept;   // the verification rule
-  absl::Duration commit;   // compaction of the K/V cache
+  absl::Duration queue;      // waiting for the engine, or for other sequences
+  absl::Duration room;       // of `queue`: waiting for room in the K/V pool
+  absl::Duration measuring;  // of `queue`: measuring what a pass costs
+  absl::Duration prefill;    // computing K/V of tokens that were not cached
+  absl::Duration forward;    // the pass of the tree
+  absl::Duration accept;     // the verification rule
+  absl::Duration commit;     // compaction of the K/V cache
 
   absl::Duration total() const {
     return queue + prefill + forward + accept + commit;

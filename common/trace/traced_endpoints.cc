@@ -48,6 +48,7 @@ class TracedVerifier final : public VerifyEndpoint {
                {"cached_tokens", static_cast<double>(result->cached_tokens)},
                {"queue_ms", Ms(timings.queue)},
                {"room_ms", Ms(timings.room)},
+               {"measuring_ms", Ms(timings.measuring)},
                {"prefill_ms", Ms(timings.prefill)},
                {"forward_ms", Ms(timings.forward)},
                {"accept_ms", Ms(timings.accept)},

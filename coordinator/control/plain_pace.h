@@ -55,6 +55,8 @@ class PlainPace {
     const double less = std::min(0.0, pass_seconds - pass_seconds_);
     return std::max(seconds_ + less, seconds_ / kMax);
   }
+  // Seconds of a round beside its pass.
+  double RestSeconds() const { return seconds_ - pass_seconds_; }
   // Returns true if it should be measured again.
   bool IsStale(double pass_seconds) const {
     return !is_known_ || weight_ < kMin || has_changed_ ||

@@ -200,13 +200,15 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
   ledger_.Emitted(tokens);
   double won = 0, other = 0;
   if (AnyAsked(round.returns)) {
-    const absl::Duration rest =
+    const double rest = absl::ToDoubleSeconds(
         absl::Seconds(seconds) - round.draft_wait -
-        PassTime(costs_, other_rows() + round.num_nodes);
-    plain_.Fade(absl::ToDoubleSeconds(rest));
-    kind_.plain.Fade(absl::ToDoubleSeconds(rest));
+        (round.pass > absl::ZeroDuration()
+             ? round.pass
+             : PassTime(costs_, other_rows() + round.num_nodes)));
+    plain_.Fade(rest);
+    kind_.plain.Fade(rest);
     if (plain > 0) {
-      other = absl::ToDoubleSeconds(rest) - (plain - PassSeconds());
+      other = rest - plain_.RestSeconds();
       won = ledger_.Enter(tokens, seconds, plain);
     }
   } else {

@@ -254,9 +254,9 @@ void DecodeRound::OnVerified(const Session& session,
 // The verifier measures with its own clock.
 absl::Duration DecodeRound::HeldUp(const VerifierLink::Verified& verified) {
   const VerifyTimings& timings = verified.verify_result.timings;
-  return verified.failed + std::clamp(timings.room + timings.prefill,
-                                      absl::ZeroDuration(),
-                                      verified.round_trip);
+  return verified.failed +
+         std::clamp(timings.room + timings.measuring + timings.prefill,
+                    absl::ZeroDuration(), verified.round_trip);
 }
 
 absl::Duration DecodeRound::PlainRound() const {

@@ -17,7 +17,7 @@ constexpr Variances kAtStart = {.speed = 0.5, .slope = 0.3, .own = 0.1};
 constexpr Variances kSteadyAtStart = {
     .speed = 0.01, .slope = 0.002, .own = 0.001};
 // Added with every pass, as the machine changes.
-constexpr Variances kAging = {.speed = 1e-4, .slope = 5e-6, .own = 1e-6};
+constexpr Variances kAging = {.speed = 5e-5, .slope = 4e-5, .own = 1e-6};
 // Added after a correction, times the square of its unexpected part. Most
 // changes concern all points.
 constexpr Variances kSurprise = {.speed = 0.5, .slope = 0.3, .own = 0.2};

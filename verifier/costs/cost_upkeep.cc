@@ -5,7 +5,10 @@
 namespace espalier::verifier {
 namespace {
 
-constexpr double kDoubtful = 0.12;  // see CostTable::Doubt
+// Measured if the doubt is larger, see CostTable::Doubt: at rest, and while
+// sessions wait.
+constexpr double kDoubtful = 0.12;
+constexpr double kVeryDoubtful = 0.2;
 // Share of sessions' time for measuring passes that they wait for.
 constexpr double kShare = 1.0 / 16;
 // That share on a device where passes take what they took.
@@ -19,10 +22,15 @@ constexpr double kInterrupted = 1.25;  // times the estimate
 
 }  // namespace
 
-std::optional<int64_t> CostUpkeep::MostDoubtful(int64_t max_rows) const {
+std::optional<int64_t> CostUpkeep::RowsAtRest() const {
+  return MostDoubtful(max_rows_, kDoubtful);
+}
+
+std::optional<int64_t> CostUpkeep::MostDoubtful(int64_t max_rows,
+                                                double doubt) const {
   const PassCosts& points = table_.points();
   std::optional<int64_t> rows;
-  double most = kDoubtful;
+  double most = doubt;
   for (size_t i = 0; i < points.size() && points[i].rows <= max_rows; ++i) {
     if (table_.Doubt(i) <= most) continue;
     most = table_.Doubt(i);
@@ -40,7 +48,7 @@ std::optional<int64_t> CostUpkeep::RowsBefore(int64_t rows) {
   for (const PassCost& point : table_.points()) {
     if (point.rows > rows && ++ahead <= kPointsAhead) limit = point.rows;
   }
-  const auto measured = MostDoubtful(std::min(limit, max_rows_));
+  const auto measured = MostDoubtful(std::min(limit, max_rows_), kVeryDoubtful);
   if (!measured) is_corrected_ = false;
   return measured;
 }

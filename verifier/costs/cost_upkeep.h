@@ -40,7 +40,7 @@ class CostUpkeep {
 
   // Returns the row count of the next measuring pass, the most uncertain one;
   // unset: none is needed. While no session is active:
-  std::optional<int64_t> RowsAtRest() const { return MostDoubtful(max_rows_); }
+  std::optional<int64_t> RowsAtRest() const;
   // Before a pass of sessions over `rows` rows: seldom, and not for many more
   // rows than `rows`.
   std::optional<int64_t> RowsBefore(int64_t rows);
@@ -55,7 +55,7 @@ class CostUpkeep {
   void ObserveBefore(int64_t rows, absl::Duration time, absl::Duration spent);
 
  private:
-  std::optional<int64_t> MostDoubtful(int64_t max_rows) const;
+  std::optional<int64_t> MostDoubtful(int64_t max_rows, double doubt) const;
 
   CostTable table_;
   int64_t max_rows_;

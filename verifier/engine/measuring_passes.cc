@@ -54,20 +54,20 @@ void MeasuringPasses::Observe(const TargetPass::Output& output) {
   Publish();
 }
 
-absl::Status MeasuringPasses::Before(absl::Span<const TargetPass::Part> parts) {
+absl::StatusOr<absl::Duration> MeasuringPasses::Before(
+    absl::Span<const TargetPass::Part> parts) {
   int64_t rows = 0;
   for (const TargetPass::Part& part : parts) {
-    if (!part.prompt.empty()) return absl::OkStatus();
+    if (!part.prompt.empty()) return absl::ZeroDuration();
     rows += part.rows();
   }
   const std::optional<int64_t> measured = costs_.RowsBefore(rows);
-  if (!measured) return absl::OkStatus();
+  if (!measured) return absl::ZeroDuration();
   const auto result = Measure(*measured);
   if (absl::IsUnavailable(result.status())) return result.status();
-  if (result.ok()) {
-    costs_.ObserveBefore(*measured, result->time, result->spent);
-  }
-  return absl::OkStatus();
+  if (!result.ok()) return absl::ZeroDuration();
+  costs_.ObserveBefore(*measured, result->time, result->spent);
+  return result->spent;
 }
 
 void MeasuringPasses::OnRequest() {

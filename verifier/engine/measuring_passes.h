@@ -48,10 +48,12 @@ class MeasuringPasses {
   // Learns from a pass of sessions.
   void Observe(const TargetPass::Output& output);
 
-  // Measures before a pass with these parts, if that is due. Runs seldom, as
-  // the sessions of the pass wait for it. UNAVAILABLE: the model's device is
-  // lost; other failures are not the sessions'.
-  absl::Status Before(absl::Span<const TargetPass::Part> parts);
+  // Measures before a pass with these parts, if that is due, and returns the
+  // time that it took. Runs seldom, as the sessions of the pass wait for it.
+  // UNAVAILABLE: the model's device is lost; other failures are not the
+  // sessions'.
+  absl::StatusOr<absl::Duration> Before(
+      absl::Span<const TargetPass::Part> parts);
 
   // A request has come: measures when none has come for a while, if a row count
   // is uncertain.

@@ -40,7 +40,11 @@ absl::Status PassRunner::Run(absl::Span<const PassMember> members) {
     parts.push_back(PartOf(session, member.share, parts_.model,
                            parts_.features.Collects(session)));
   }
-  RETURN_IF_ERROR(parts_.measuring.Before(parts));
+  ASSIGN_OR_RETURN(const absl::Duration measuring,
+                   parts_.measuring.Before(parts));
+  for (const PassMember& member : members) {
+    member.session->job->timings.measuring += measuring;
+  }
   const auto output = parts_.target_pass.Forward(std::move(parts));
   if (!output.ok()) {
     RETURN_IF_ERROR(OnlyLoss(output.status()));
@@ -112,6 +116,7 @@ absl::StatusOr<VerifyResult> PassRunner::DecideRound(
   verify_result.rule = job.rule->first;
   verify_result.timings.queue = job.timings.queue;
   verify_result.timings.room = job.timings.room;
+  verify_result.timings.measuring = job.timings.measuring;
   verify_result.timings.prefill = job.timings.prefill;
   verify_result.timings.forward = job.timings.forward;
   verify_result.pass_costs = parts_.measuring.costs();

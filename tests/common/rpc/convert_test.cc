@@ -192,6 +192,7 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   verify_result.cached_tokens = 64;
   verify_result.timings.forward = absl::Milliseconds(9);
   verify_result.timings.room = absl::Milliseconds(7);
+  verify_result.timings.measuring = absl::Milliseconds(5);
   verify_result.timings.commit = absl::Microseconds(1);
   verify_result.pass_costs = {{1, absl::Milliseconds(6)},
                               {16, absl::Milliseconds(8)}};
@@ -212,6 +213,7 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   EXPECT_EQ(back->cached_tokens, 64);
   EXPECT_EQ(back->timings.forward, verify_result.timings.forward);
   EXPECT_EQ(back->timings.room, verify_result.timings.room);
+  EXPECT_EQ(back->timings.measuring, verify_result.timings.measuring);
   EXPECT_EQ(back->timings.total(), verify_result.timings.total());
   EXPECT_EQ(back->pass_costs, verify_result.pass_costs);
   EXPECT_EQ(back->logprobs, verify_result.logprobs);

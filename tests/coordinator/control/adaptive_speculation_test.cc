@@ -102,6 +102,14 @@ TEST_F(HeldUpRoundTest, ByAnything) {
   EXPECT_LE(TimeWith({.delay = kHeldUp,
                       .corrupt =
                           [](VerifyResult& r) {
+                            r.timings.queue = r.timings.measuring =
+                                kHeldUp - kPass;
+                          }}),
+            most)
+      << "a verifier that measures its passes";
+  EXPECT_LE(TimeWith({.delay = kHeldUp,
+                      .corrupt =
+                          [](VerifyResult& r) {
                             r.timings.prefill = kHeldUp - kPass;
                           }}),
             most)

@@ -27,6 +27,14 @@ TEST(PlainPaceTest, HopsAndWakeUpsAreInIt) {
   EXPECT_FALSE(pace.IsStale(0.005));
 }
 
+TEST(PlainPaceTest, TheRestIsWithoutThePass) {
+  PlainPace pace;
+  EXPECT_EQ(pace.RestSeconds(), 0);
+  pace.Observe(0.010, {.expected = 0.006, .took = 0.007});
+  pace.Observe(0.014, {.expected = 0.006, .took = 0.009});
+  EXPECT_NEAR(pace.RestSeconds(), 0.004, 1e-9);
+}
+
 TEST(PlainPaceTest, FollowsThePassDownwardsBetweenMeasurements) {
   const PlainPace pace = Measured(0.009, 0.005);
   EXPECT_NEAR(pace.Seconds(0.004), 0.008, 1e-9);

@@ -122,6 +122,32 @@ TEST(SpeculationControlTest, TimeIsWorthWhatPlainRoundsWereMeasuredToTake) {
             absl::Milliseconds(9.5));
 }
 
+// The verifier's table is wrong about 2 rows: that is no time of the drafter's,
+// which would be remembered after the table was corrected.
+TEST(SpeculationControlTest, APassThatTookLongerThanExpectedIsNotTheDrafters) {
+  const PassCosts costs = {{.rows = 1, .time = absl::Milliseconds(8)},
+                           {.rows = 2, .time = absl::Milliseconds(8)}};
+  SpeculationRecord record(/*num_peers=*/1);
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &costs);
+  control.Learn({});
+  for (int i = 0; i < 8; ++i) {
+    control.Learn({.num_tokens = 1,
+                   .duration = absl::Milliseconds(9),
+                   .pass = absl::Milliseconds(8)});
+  }
+  const std::vector<DrafterReturn> returns = {Answer(1, absl::Milliseconds(2))};
+  for (int i = 0; i < 8; ++i) {
+    control.Rests(/*length=*/60);
+    control.Learn({.returns = returns,
+                   .num_tokens = 2,
+                   .duration = absl::Milliseconds(17),
+                   .draft_wait = absl::Milliseconds(2),
+                   .pass = absl::Milliseconds(14),
+                   .num_nodes = 1});
+  }
+  EXPECT_NEAR(record.kind(true).values[0].other_seconds.mean(), 0, 1e-9);
+}
+
 // In the first round the prompt's features come; the others are learned from.
 TEST(SpeculationControlTest, ExploringAsksAll) {
   SpeculationRecord record(/*num_peers=*/2);

@@ -86,6 +86,23 @@ TEST(CostTable, ASlowMachineMovesRowCountsThatWereNotRunToo) {
   EXPECT_GT(Ms(table, 32), 12.5 * 1.3);
 }
 
+// Reading weights and multiplying them become slow apart: the medians of 1 and
+// of 5 rows of a real machine hardly correlate (tests/benchmark/README.md).
+TEST(CostTable, SlowSingleRowsSayLittleOfManyRowsForLong) {
+  CostTable table = SomeTable();
+  for (int i = 0; i < 20; ++i) {
+    for (int64_t rows : {1, 8, 16, 32}) {
+      table.Observe(rows, PassTime(table.points(), rows));
+    }
+  }
+  const double before = Ms(table, 16);
+  for (int i = 0; i < 1500; ++i) {
+    table.Observe(1, Milliseconds(6 * (1 + 0.0002 * i)));
+  }
+  EXPECT_NEAR(Ms(table, 1), 7.8, 0.1);
+  EXPECT_LT(Ms(table, 16) / before, 1.2);
+}
+
 TEST(CostTable, FindsTheTruthFromPassesOfAllSizes) {
   const auto truth = [](int64_t rows) {
     return Milliseconds(10 + 0.5 * static_cast<double>(rows));

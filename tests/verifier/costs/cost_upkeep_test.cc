@@ -231,7 +231,7 @@ TEST_P(CostUpkeepTest, SessionsFollowAMachineThatChangesItsSpeed) {
 TEST_P(CostUpkeepTest, WhatIsKnownCostsLittleToKeep) {
   Rounds rounds(GetParam(), TableOf(GetParam(), [](int64_t) { return 1; }));
   rounds.Run(3000);
-  EXPECT_LE(rounds.upkeep_share(), 0.03);
+  EXPECT_LE(rounds.upkeep_share(), 0.025);
   EXPECT_GE(rounds.Yield(), kGoodYield);
 }
 

@@ -107,10 +107,12 @@ TEST_F(MeasuringPassesTest, MeasuresBeforePassesOfTreesAlone) {
   output.begin = executor_.Now();
   output.end = output.begin + absl::Seconds(1);
   measuring_->Observe(output);
-  ASSERT_TRUE(measuring_->Before(prompts).ok());
+  EXPECT_EQ(*measuring_->Before(prompts), absl::ZeroDuration());
   EXPECT_THAT(measured_, IsEmpty());
-  ASSERT_TRUE(measuring_->Before(trees).ok());
+  const absl::Time begin = executor_.Now();
+  const absl::Duration spent = *measuring_->Before(trees);
   EXPECT_THAT(measured_, ::testing::Not(IsEmpty()));
+  EXPECT_EQ(spent, executor_.Now() - begin);
 }
 
 // A tree whose rows are routed alike is no reason to measure unlike rows.
