@@ -13,9 +13,9 @@ inline constexpr bool kCarriesMail = false;
 
 inline constexpr int kMailThreads = 1024;
 inline constexpr int kMailPieces = 4;  // of 16 bytes, of a thread
-// What is more is copied: copies are as fast then.
-inline constexpr int64_t kMaxMailBytes = int64_t{16} * kMailPieces *
-                                          kMailThreads;
+// Larger mail is copied.
+inline constexpr int64_t kMaxMailBytes =
+    int64_t{16} * kMailPieces * kMailThreads;
 
 // Copies from one memory to the other. Then raises a flag in the host's, if
 // there is one: who sees it sees what this kernel and all before it wrote.

@@ -104,9 +104,9 @@ std::vector<Finding> TuneMail(Tuner& tuner) {
     for (int i = 0; i < rounds; ++i) {
       is_right &= post.RunRound(turn * rounds + i);
     }
-    us[turn % 2] = std::min(
-        us[turn % 2],
-        absl::ToDoubleMicroseconds((absl::Now() - start) / rounds));
+    us[turn % 2] =
+        std::min(us[turn % 2],
+                 absl::ToDoubleMicroseconds((absl::Now() - start) / rounds));
   }
   const bool is_taken = is_right && us[1] - us[0] >= kMinGain;
   return {{.form = "mail by kernels, and a flag that the host looks at",
