@@ -24,6 +24,7 @@ struct DeviceInfo {
   // Blocks of a kernel that stays which are on the device at once, one on each
   // multiprocessor; 0: it is not to run such kernels.
   int resident_blocks = 0;
+  bool carries_mail = false;  // kernels reach kHost memory (MailArgs)
 };
 
 enum class Memory {
@@ -84,6 +85,11 @@ class ComputeDevice : public KernelQueue {
   // UNAVAILABLE: the device failed.
   virtual int64_t Record() = 0;
   virtual absl::Status Wait(int64_t event) = 0;
+  // As Wait, of an event that follows a kernel which raises `flag`, in kHost
+  // memory, to `number`: looks at the flag for a millisecond first, which
+  // shows sooner that all is done.
+  virtual absl::Status WaitForFlag(const uint32_t* flag, uint32_t number,
+                                   int64_t event) = 0;
 };
 
 }  // namespace espalier::cuda

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <string>
@@ -12,6 +13,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/machine_hash.h"
 #include "common/base/mutex.h"
@@ -35,15 +38,17 @@ ResidentTurn& TurnOf(int index) {
 
 class CudaDevice final : public ComputeDevice, private ResidentTurn::Member {
  public:
-  // `resident_blocks`: see DeviceInfo.
+  // `resident_blocks` and `carries_mail`: see DeviceInfo.
   CudaDevice(std::string name, uint64_t id, int index, cudaStream_t stream,
-             const CudaDeviceOptions& options, int resident_blocks)
+             const CudaDeviceOptions& options, int resident_blocks,
+             bool carries_mail)
       : name_(std::move(name)),
         id_(id),
         index_(index),
         stream_(stream),
         options_(options),
         resident_blocks_(resident_blocks),
+        carries_mail_(carries_mail),
         turn_(TurnOf(index)) {}
   ~CudaDevice() override;
 
@@ -59,6 +64,8 @@ class CudaDevice final : public ComputeDevice, private ResidentTurn::Member {
       absl::Span<const KernelArgs> launches) override;
   int64_t Record() override;
   absl::Status Wait(int64_t event) override;
+  absl::Status WaitForFlag(const uint32_t* flag, uint32_t number,
+                           int64_t event) override;
 
  private:
   enum class Origin { kPool, kHost, kShared, kImported };
@@ -80,6 +87,13 @@ class CudaDevice final : public ComputeDevice, private ResidentTurn::Member {
   cudaError_t CaptureNow(absl::Span<const KernelArgs> launches,
                          cudaGraph_t& graph);
 
+  // Returns the first event that may be waited for.
+  int64_t OldestEvent() const {
+    return events_ - static_cast<int64_t>(recorded_.size()) + 1;
+  }
+  // All events up to this one are over.
+  void Reuse(int64_t event);
+
   // The first error is the one that counts.
   void Note(cudaError_t error) {
     if (error_ == cudaSuccess) error_ = error;
@@ -91,6 +105,7 @@ class CudaDevice final : public ComputeDevice, private ResidentTurn::Member {
   const cudaStream_t stream_;
   const CudaDeviceOptions options_;
   const int resident_blocks_;
+  const bool carries_mail_;
   ResidentTurn& turn_;
   cudaEvent_t before_turn_ = nullptr;  // made when first waited for
   cudaError_t error_ = cudaSuccess;
@@ -146,7 +161,8 @@ DeviceInfo CudaDevice::info() const {
           .id = id_,
           .memory_bytes = static_cast<int64_t>(total),
           .free_bytes = static_cast<int64_t>(free),
-          .resident_blocks = resident_blocks_};
+          .resident_blocks = resident_blocks_,
+          .carries_mail = carries_mail_};
 }
 
 absl::StatusOr<std::byte*> CudaDevice::Allocate(int64_t bytes, Memory kind) {
@@ -313,14 +329,39 @@ int64_t CudaDevice::Record() {
   return ++events_;
 }
 
-absl::Status CudaDevice::Wait(int64_t event) {
-  ESPALIER_CHECK(event > 0 && event <= events_);
-  int64_t oldest = events_ - static_cast<int64_t>(recorded_.size()) + 1;
-  if (oldest <= event) Note(cudaEventSynchronize(recorded_[event - oldest]));
-  for (; oldest <= event; ++oldest) {
+void CudaDevice::Reuse(int64_t event) {
+  for (int64_t oldest = OldestEvent(); oldest <= event; ++oldest) {
     free_events_.push_back(recorded_.front());
     recorded_.pop_front();
   }
+}
+
+// Looks for a millisecond whether a kernel has raised the flag.
+bool SeesFlag(const uint32_t* flag, uint32_t number) {
+  const std::atomic_ref place(*const_cast<uint32_t*>(flag));
+  const absl::Time end = absl::Now() + absl::Milliseconds(1);
+  do {
+    for (int look = 0; look < 64; ++look) {
+      if (place.load(std::memory_order_acquire) == number) return true;
+    }
+  } while (absl::Now() < end);
+  return false;
+}
+
+// A device that failed raises no flag, or one after a kernel that was never
+// launched.
+absl::Status CudaDevice::WaitForFlag(const uint32_t* flag, uint32_t number,
+                                     int64_t event) {
+  if (error_ != cudaSuccess || !SeesFlag(flag, number)) return Wait(event);
+  Reuse(event);
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::Wait(int64_t event) {
+  ESPALIER_CHECK(event > 0 && event <= events_);
+  const int64_t oldest = OldestEvent();
+  if (oldest <= event) Note(cudaEventSynchronize(recorded_[event - oldest]));
+  Reuse(event);
   if (error_ == cudaSuccess) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat(name_, " failed: ", Describe(error_)));
@@ -364,7 +405,8 @@ absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(
       properties.name, SharedMemoryHash(uuid), index, stream, options,
       options.runs_chains && properties.cooperativeLaunch != 0
           ? properties.multiProcessorCount
-          : 0);
+          : 0,
+      options.carries_mail && properties.unifiedAddressing != 0);
 }
 
 }  // namespace espalier::cuda

@@ -142,6 +142,36 @@ DEVICE void StoreVector(T* to, const Vector<T, kCount>& vector) {
   *reinterpret_cast<Vector<T, kCount>*>(to) = vector;
 }
 
+// 16 bytes of the host's memory, or of the device's, as they are now: no cache
+// of an earlier kernel's reads has them.
+DEVICE Piece LoadFromHost(const Piece* from) {
+#if defined(__CUDACC__)
+  Piece piece;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(piece.words[0]), "=r"(piece.words[1]),
+                 "=r"(piece.words[2]), "=r"(piece.words[3])
+               : "l"(from)
+               : "memory");
+  return piece;
+#else
+  return *from;
+#endif
+}
+
+// Shows the host a number. A host that sees it sees what this thread wrote,
+// what others of the block wrote before they met it, and what it saw other
+// kernels write. The host may look at once, whatever other threads still have
+// to do.
+DEVICE void RaiseFlag(uint32_t* flag, uint32_t number) {
+#if defined(__CUDACC__)
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(number)
+               : "memory");
+#else
+  *flag = number;
+  Block::Current().LetOthersGoOn();
+#endif
+}
+
 DEVICE uint32_t SharedAddress(const void* shared) {
 #if defined(__CUDACC__)
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));

@@ -45,7 +45,8 @@ DeviceInfo EmulatedDevice::info() const {
           .id = SharedMemoryHash("emulated"),
           .memory_bytes = options_.memory_bytes,
           .free_bytes = options_.memory_bytes - used_bytes_,
-          .resident_blocks = options_.resident_blocks};
+          .resident_blocks = options_.resident_blocks,
+          .carries_mail = options_.carries_mail};
 }
 
 // Exactly so many bytes, for AddressSanitizer.
@@ -136,6 +137,14 @@ absl::Status EmulatedDevice::Wait(int64_t event) {
   return absl::OkStatus();
 }
 
+absl::Status EmulatedDevice::WaitForFlag(const uint32_t* flag, uint32_t number,
+                                         int64_t event) {
+  ESPALIER_CHECK(event > 0 && event <= events_);
+  while (*flag != number && Advance()) {
+  }
+  return absl::OkStatus();
+}
+
 // A word is read and written as a whole, as a device does, and in the order of
 // the copies: another process may look on.
 void EmulatedDevice::CopyNow(const CopyWork& copy) {
@@ -159,25 +168,32 @@ void EmulatedDevice::RunAhead(Work& work) {
     grid->RunAhead();
 }
 
-void EmulatedDevice::Finish(Work& work) {
+// Lets the work make a step; false: it is done.
+bool EmulatedDevice::StepOf(Work& work) {
+  if (auto* const grid = std::get_if<emulation::Grid>(&work)) {
+    return grid->Advance();
+  }
   if (auto* const copy = std::get_if<CopyWork>(&work)) {
     CopyNow(*copy);
-  } else if (auto* const grid = std::get_if<emulation::Grid>(&work)) {
-    grid->Finish();
   } else {
     std::get<emulation::ResidentGrid>(work).Finish();
   }
+  return false;
 }
 
-void EmulatedDevice::Drain() {
-  while (!queue_.empty()) {
+// Lets the queue make a step; false: all is done.
+bool EmulatedDevice::Advance() {
+  if (queue_.empty()) return false;
+  if (!std::exchange(front_begun_, true)) {
     const bool is_kernel = !std::holds_alternative<CopyWork>(queue_.front());
     if (is_kernel && queue_.size() > 1 && random_() % 2 == 0) {
       RunAhead(queue_[1]);
     }
-    Finish(queue_.front());
+  } else if (!StepOf(queue_.front())) {
     queue_.pop_front();
+    front_begun_ = false;
   }
+  return true;
 }
 
 }  // namespace espalier::cuda

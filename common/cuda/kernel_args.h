@@ -12,6 +12,7 @@
 
 #include "common/cuda/layout.h"
 #include "common/cuda/logit_args.h"
+#include "common/cuda/mail_args.h"
 #include "common/cuda/product_shape.h"
 
 namespace espalier::cuda {
@@ -411,7 +412,7 @@ using KernelArgs =
                  PrepareArgs, AttendArgs, KeepArgs, GatherTapsArgs, DrawArgs,
                  FilterArgs, PerturbArgs, RankArgs, GatherArgs,
                  RandomWeightsArgs, ReadArgs, RouteArgs, GroupRowsArgs,
-                 PlaceRowsArgs, ExpertProductArgs, ChainArgs>;
+                 PlaceRowsArgs, ExpertProductArgs, ChainArgs, MailArgs>;
 
 }  // namespace espalier::cuda
 

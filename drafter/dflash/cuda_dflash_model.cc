@@ -161,10 +161,7 @@ absl::Status CudaDflashModel::PredictSome(absl::Span<const Block>& blocks,
   decoder_.Launch(pass,
                   {.pages = store().memory(), .logits = candidates.logits()});
   candidates.Launch();
-  answers_.Fetch();
-  RETURN_IF_ERROR(device().Wait(device().Record()));
-  requests_.NoteWaited();
-  answers_.NoteWaited();
+  RETURN_IF_ERROR(answers_.Receive());
   ASSIGN_OR_RETURN(std::vector<std::vector<Candidate>> ranked,
                    candidates.Take());
   auto next = std::make_move_iterator(ranked.begin());

@@ -210,10 +210,7 @@ absl::StatusOr<std::vector<std::vector<Candidate>>> CudaRowModel::RankSome(
                                      .out_columns = hidden});
   logits_.Launch(head_input_.data(), rows, candidates.logits());
   candidates.Launch();
-  answers_.Fetch();
-  RETURN_IF_ERROR(device().Wait(device().Record()));
-  requests_.NoteWaited();
-  answers_.NoteWaited();
+  RETURN_IF_ERROR(answers_.Receive());
   return candidates.Take();
 }
 

@@ -401,5 +401,41 @@ TEST_P(DeviceProbesTest, BlocksHandOverByCounters) {
   EXPECT_EQ(out.last, 1u);
 }
 
+// Numbers of the host go to the device and back, by kernels: the host looks at
+// them as soon as it sees the flag.
+TEST_P(DeviceProbesTest, TheHostSeesAFlagAfterAllBeforeIt) {
+  constexpr uint32_t kWords = kMaxMailBytes / 4;
+  const uint32_t rounds = GetParam() == "emulated" ? 12 : 20'000;
+  ComputeDevice& device = Device();
+  const auto in_host = [&](int64_t size) {
+    auto array = DeviceArray<uint32_t>::Make(device, size, Memory::kHost);
+    ESPALIER_CHECK(array.ok());
+    return *std::move(array);
+  };
+  const auto bytes = [](const DeviceArray<uint32_t>& array) {
+    return reinterpret_cast<unsigned char*>(array.data());
+  };
+  const auto from = in_host(kWords), to = in_host(kWords), flag = in_host(1);
+  const auto there = NanArray<uint32_t>(device, kWords);
+  *flag.data() = 0;
+  uint32_t wrong = 0;
+  for (uint32_t round = 1; round <= rounds; ++round) {
+    for (uint32_t i = 0; i < kWords; ++i) from.data()[i] = round << 16 ^ i;
+    device.Launch(MailArgs{
+        .to = bytes(there), .from = bytes(from), .bytes = kMaxMailBytes});
+    device.Launch(MailArgs{.to = bytes(to),
+                           .from = bytes(there),
+                           .bytes = kMaxMailBytes,
+                           .flag = flag.data(),
+                           .number = round});
+    const int64_t event = device.Record();
+    ASSERT_TRUE(device.WaitForFlag(flag.data(), round, event).ok());
+    for (uint32_t i = 0; i < kWords; ++i) {
+      wrong += to.data()[i] != (round << 16 ^ i);
+    }
+  }
+  EXPECT_EQ(wrong, 0u);
+}
+
 }  // namespace
 }  // namespace espalier::cuda

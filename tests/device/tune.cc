@@ -32,9 +32,12 @@ namespace {
 const std::vector<std::pair<std::string, Experiment>>& Experiments() {
   static const auto* const all =
       new std::vector<std::pair<std::string, Experiment>>{
-          {"widths", TuneWidths}, {"tiles", TuneTiles}, {"cache", TuneCache},
-          {"blocks", TuneBlocks}, {"norms", TuneNorms}, {"sums", TuneSums},
-          {"chunks", TuneChunks}, {"chain", TuneChain}};
+          {"widths", TuneWidths},      {"tiles", TuneTiles},
+          {"cache", TuneCache},        {"blocks", TuneBlocks},
+          {"norms", TuneNorms},        {"sums", TuneSums},
+          {"chunks", TuneChunks},      {"clusters", TuneClusters},
+          {"hand_over", TuneHandOver}, {"mail", TuneMail},
+          {"chain", TuneChain}};
   return *all;
 }
 

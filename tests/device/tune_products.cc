@@ -154,6 +154,45 @@ std::vector<Finding> TuneBlocks(Tuner& tuner) {
   return {finding};
 }
 
+// What it would save at most if blocks of a cluster brought rows once for all
+// of them: products whose rows are not brought.
+std::vector<Finding> TuneClusters(Tuner& tuner) {
+  constexpr double kMinGain = 0.03;
+  constexpr int kRows = 65;
+  const ProductMemory memory(tuner, 256);
+  const std::vector<int> all_rows =
+      tuner.tiny() ? std::vector{kRows} : std::vector{64, kRows, 256};
+  Finding finding = {
+      .form = "clusters whose blocks share rows",
+      .threshold = absl::StrFormat("rows cost %.0f %% of products at %d rows",
+                                   100 * kMinGain, kRows)};
+  for (int rows : all_rows) {
+    const auto layer = [&](bool rowless) {
+      return [&tuner, &memory, rows, rowless](int call) {
+        for (const ProductMemory::Shape& shape : memory.layer) {
+          ProductArgs args = memory.Of(shape, rows, call);
+          args.most_blocks = kAllBlocks;
+          tuner.Launch(rowless ? Variant(RowlessProductArgs{args})
+                               : Variant(KernelArgs(args)));
+        }
+      };
+    };
+    const std::vector<double> us = tuner.Compare({layer(true), layer(false)});
+    absl::StrAppendFormat(&finding.figure,
+                          "a layer of %d rows: %.1f without rows, %.1f us with "
+                          "them; ",
+                          rows, us[0], us[1]);
+    if (rows == kRows) finding.is_taken = us[0] <= (1 - kMinGain) * us[1];
+  }
+  finding.line = finding.is_taken
+                     ? "common/cuda/kernels/product.h: BringTiles may become "
+                       "copies for a cluster"
+                     : "common/cuda/kernels/product.h: BringTiles, each block "
+                       "for itself";
+  finding.is_in_source = !finding.is_taken;
+  return {finding};
+}
+
 // Norms of 512 threads, which leave a product room, beside 1024.
 std::vector<Finding> TuneNorms(Tuner& tuner) {
   constexpr double kMaxRatio = 1.0;

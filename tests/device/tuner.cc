@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <deque>
 #include <iostream>
+#include <variant>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/cuda/emulation/grid.h"
+#include "common/cuda/emulation/resident_grid.h"
 
 namespace espalier::cuda {
 namespace {
@@ -36,23 +38,31 @@ class EmulatedQueue final : public VariantQueue {
     LaunchVariant(
         EmulatedLauncher(
             [this](const LaunchShape& shape, std::function<void()> kernel) {
-              grids_.emplace_back(
-                  emulation::BlockShape{.kernel = shape.kernel,
-                                        .grid = {shape.grid_x, shape.grid_y},
-                                        .threads = shape.threads,
-                                        .shared_bytes = shape.shared_bytes,
-                                        .seed = grids_.size()},
-                  std::move(kernel), stacks_);
+              const emulation::BlockShape of_block = {
+                  .kernel = shape.kernel,
+                  .grid = {shape.grid_x, shape.grid_y},
+                  .threads = shape.threads,
+                  .shared_bytes = shape.shared_bytes,
+                  .seed = grids_.size()};
+              if (shape.is_resident) {
+                grids_.emplace_back(std::in_place_type<emulation::ResidentGrid>,
+                                    of_block, std::move(kernel), stacks_);
+              } else {
+                grids_.emplace_back(std::in_place_type<emulation::Grid>,
+                                    of_block, std::move(kernel), stacks_);
+              }
             }),
         variant);
   }
   void Wait() override {
-    for (; !grids_.empty(); grids_.pop_front()) grids_.front().Finish();
+    for (; !grids_.empty(); grids_.pop_front()) {
+      std::visit([](auto& grid) { grid.Finish(); }, grids_.front());
+    }
   }
 
  private:
   emulation::StackPool stacks_;
-  std::deque<emulation::Grid> grids_;
+  std::deque<std::variant<emulation::Grid, emulation::ResidentGrid>> grids_;
 };
 
 constexpr int kMaxRows = 2 * kMaxRowsOfBlock;

@@ -120,6 +120,9 @@ std::vector<Finding> TuneNorms(Tuner& tuner);
 std::vector<Finding> TuneSums(Tuner& tuner);
 std::vector<Finding> TuneChunks(Tuner& tuner);
 std::vector<Finding> TuneChain(Tuner& tuner);
+std::vector<Finding> TuneClusters(Tuner& tuner);
+std::vector<Finding> TuneHandOver(Tuner& tuner);
+std::vector<Finding> TuneMail(Tuner& tuner);
 
 }  // namespace espalier::cuda
 

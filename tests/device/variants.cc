@@ -8,39 +8,62 @@
 namespace espalier::cuda {
 namespace {
 
-template <int kGroups, int kRows>
-void LaunchNarrow(const Launcher& launcher, const ProductArgs& args) {
+struct Narrow {
+  static constexpr char kName[] = "NarrowProduct";
+  template <int kGroups, int kRows>
+  static constexpr auto kKernel = &NarrowProduct<kGroups, kRows>;
+};
+struct Rowless {
+  static constexpr char kName[] = "RowlessProduct";
+  template <int kGroups, int kRows>
+  static constexpr auto kKernel = &RowlessProduct<kGroups, kRows>;
+};
+
+// Form: Narrow or Rowless.
+template <typename Form, int kGroups, int kRows>
+void LaunchProduct(const Launcher& launcher, const ProductArgs& args) {
   using Ring = ProductRing<kGroups, kRows, kWeightTileBytes>;
-  launcher.Run<&NarrowProduct<kGroups, kRows>>(
-      {.kernel = "NarrowProduct",
+  launcher.Run<Form::template kKernel<kGroups, kRows>>(
+      {.kernel = Form::kName,
        .grid_y = static_cast<unsigned>(ProductParts(args, kGroups)),
        .threads = Ring::kThreads,
        .shared_bytes = Ring::kSharedBytes},
       args);
 }
 
-template <int kGroups>
+template <typename Form, int kGroups>
 void LaunchForRows(const Launcher& launcher, const ProductArgs& args) {
   switch (RowBlock(args.rows)) {
+    case 64:
+      return LaunchProduct<Form, kGroups, 64>(launcher, args);
     case 80:
-      return LaunchNarrow<kGroups, 80>(launcher, args);
+      return LaunchProduct<Form, kGroups, 80>(launcher, args);
     case 128:
-      return LaunchNarrow<kGroups, 128>(launcher, args);
+      return LaunchProduct<Form, kGroups, 128>(launcher, args);
     case 144:
-      return LaunchNarrow<kGroups, 144>(launcher, args);
+      return LaunchProduct<Form, kGroups, 144>(launcher, args);
     case 256:
-      return LaunchNarrow<2, 256>(launcher, args);
+      return LaunchProduct<Form, 2, 256>(launcher, args);
     default:
-      std::abort();  // NarrowProductArgs
+      std::abort();  // few rows: no such form
+  }
+}
+
+template <typename Form>
+void LaunchForm(const Launcher& launcher, const ProductArgs& args) {
+  if (ProductGroups(args.outputs) == 3) {
+    LaunchForRows<Form, 3>(launcher, args);
+  } else {
+    LaunchForRows<Form, 2>(launcher, args);
   }
 }
 
 void Launch(const Launcher& launcher, const NarrowProductArgs& args) {
-  if (ProductGroups(args.product.outputs) == 3) {
-    LaunchForRows<3>(launcher, args.product);
-  } else {
-    LaunchForRows<2>(launcher, args.product);
-  }
+  LaunchForm<Narrow>(launcher, args.product);
+}
+
+void Launch(const Launcher& launcher, const RowlessProductArgs& args) {
+  LaunchForm<Rowless>(launcher, args.product);
 }
 
 void Launch(const Launcher& launcher, const WideNormArgs& args) {
@@ -62,12 +85,24 @@ void Launch(const Launcher& launcher, const PrefixArgs& args) {
       args.attend);
 }
 
+void Launch(const Launcher& launcher, const HandOverArgs& args) {
+  launcher.Run<&HandOver>({.kernel = "HandOver",
+                           .grid_x = static_cast<unsigned>(args.waiters + 1),
+                           .threads = 32,
+                           .is_resident = true},
+                          args);
+}
+
 void Launch(const Launcher& launcher, const CompareSumsArgs& args) {
-  launcher.Run<&CompareSums>({.kernel = "CompareSums",
-                              .grid_x = static_cast<unsigned>(args.blocks),
-                              .threads = 128,
-                              .shared_bytes = kCompareShared},
-                             args);
+  const LaunchShape shape = {.kernel = "CompareSums",
+                             .grid_x = static_cast<unsigned>(args.blocks),
+                             .threads = 128,
+                             .shared_bytes = kCompareShared};
+  if (args.is_held) {
+    launcher.Run<&CompareSums<true>>(shape, args);
+  } else {
+    launcher.Run<&CompareSums<false>>(shape, args);
+  }
 }
 
 void Launch(const Launcher& launcher, const KernelArgs& args) {

@@ -1,12 +1,14 @@
 #ifndef ESPALIER_TESTS_TESTING_WATCHED_DEVICE_H_
 #define ESPALIER_TESTS_TESTING_WATCHED_DEVICE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "common/base/check.h"
 #include "common/cuda/compute_device.h"
@@ -46,7 +48,7 @@ class WatchedDevice final : public cuda::ComputeDevice {
     after_copy(bytes);
   }
   void Launch(const cuda::KernelArgs& args) override {
-    ++launches;
+    ++(std::holds_alternative<cuda::MailArgs>(args) ? copies : launches);
     inner_->Launch(args);
   }
   absl::StatusOr<std::unique_ptr<cuda::KernelGraph>> Capture(
@@ -59,12 +61,20 @@ class WatchedDevice final : public cuda::ComputeDevice {
   }
   int64_t Record() override { return inner_->Record(); }
   absl::Status Wait(int64_t event) override {
-    ++waits;
+    NoteWait(event);
     if (is_lost) return absl::UnavailableError("lost");
     return inner_->Wait(event);
   }
+  absl::Status WaitForFlag(const uint32_t* flag, uint32_t number,
+                           int64_t event) override {
+    NoteWait(event);
+    if (is_lost) return absl::UnavailableError("lost");
+    return inner_->WaitForFlag(flag, number, event);
+  }
 
-  int allocations = 0, copies = 0, waits = 0;
+  int allocations = 0;
+  int copies = 0;  // by kernels as well
+  int waits = 0;   // for what nobody has waited for before
   int launches = 0, captures = 0, replays = 0;  // of graphs
   bool is_full = false, is_lost = false, makes_graphs = true;
   // If set: each copy is done at once, then this is called.
@@ -85,7 +95,13 @@ class WatchedDevice final : public cuda::ComputeDevice {
     const std::unique_ptr<cuda::KernelGraph> inner_;
   };
 
+  void NoteWait(int64_t event) {
+    if (event > waited_) ++waits;
+    waited_ = std::max(waited_, event);
+  }
+
   std::unique_ptr<cuda::ComputeDevice> inner_;
+  int64_t waited_ = 0;  // the last event
 };
 
 }  // namespace espalier::testing

@@ -108,6 +108,11 @@ void Block::WaitForPrevious() {
   Suspend();
 }
 
+void Block::LetOthersGoOn() {
+  ready_.push_back(current_);
+  Suspend();
+}
+
 void Block::Poll() {
   polling_.push_back(current_);
   Suspend();
@@ -217,14 +222,6 @@ void Block::CheckEnd() {
   if (!waited_for_previous_)
     Fail("the block never waited for the kernel before");
   current_block = nullptr;
-}
-
-void Block::Finish() {
-  EndPrevious();
-  while (!ended()) {
-    if (!Step()) Fail("deadlock: every thread waits");
-  }
-  CheckEnd();
 }
 
 std::string Block::Describe() const {

@@ -48,11 +48,7 @@ class Block {
   // The kernel before may be under way: runs the threads until each waits for
   // it, or for one that does.
   void RunAhead();
-  // The kernel before has ended: runs the threads to their ends.
-  void Finish();
-
-  // These are for blocks that run beside each other. The kernel before has
-  // ended: its threads may go on in steps.
+  // The kernel before has ended: its threads may go on in steps.
   void EndPrevious();
   // Lets a thread or a copy go on. False: this block alone cannot go on.
   bool Step();
@@ -98,6 +94,8 @@ class Block {
   void SetRegisters(int registers);
 
   void WaitForPrevious();
+  // Has this thread go on later, as any that is ready.
+  void LetOthersGoOn();
   // Until something has happened to a barrier.
   void Poll();
   // 16-byte pieces; read and written later, before the barrier says so.

@@ -1,4 +1,5 @@
-// Launches of what makes or reads memory, outside passes.
+// Launches of what makes, reads or copies memory.
+#include "common/cuda/kernels/carry_mail.h"
 #include "common/cuda/kernels/random_weights.h"
 #include "common/cuda/kernels/read.h"
 #include "common/cuda/launch/launches.h"
@@ -17,6 +18,11 @@ void Launch(const Launcher& launcher, const ReadArgs& args) {
                        .grid_x = kReadSums / kReadThreads,
                        .threads = kReadThreads},
                       args);
+}
+
+void Launch(const Launcher& launcher, const MailArgs& args) {
+  launcher.Run<&CarryMail>({.kernel = "CarryMail", .threads = kMailThreads},
+                           args);
 }
 
 }  // namespace espalier::cuda

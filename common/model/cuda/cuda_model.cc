@@ -170,8 +170,7 @@ absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::RunPass(
   decoder_.Launch(pass, target);
   if (graphs_ != nullptr) graphs_->Flush();
   rows->Launch();
-  answers_.Fetch();
-  RETURN_IF_ERROR(WaitForAll());
+  RETURN_IF_ERROR(answers_.Receive());
   rows->TakeAnswers();
   for (size_t i = 0; i < batch.size(); ++i) {
     Sequence& sequence = Get(batch[i].cache);
@@ -183,13 +182,6 @@ absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::RunPass(
     sequence.tapped = tapped;
   }
   return rows;
-}
-
-absl::Status CudaModel::WaitForAll() {
-  RETURN_IF_ERROR(device_->Wait(device_->Record()));
-  requests_.NoteWaited();
-  answers_.NoteWaited();
-  return absl::OkStatus();
 }
 
 absl::Status CudaModel::AddUses(absl::Span<const SequenceRows> batch,
@@ -318,8 +310,7 @@ absl::Status CudaModel::Keep(CacheId cache, absl::Span<const int32_t> path,
   if (gather.has_value()) device_->Launch(*gather);
   if (move.has_value()) device_->Launch(*move);
   if (gather.has_value()) {
-    answers_.Fetch();
-    RETURN_IF_ERROR(WaitForAll());
+    RETURN_IF_ERROR(answers_.Receive());
     std::copy(gathered.begin(), gathered.end(), features.begin());
   }
   sequence.kv.Advance(std::ssize(path));

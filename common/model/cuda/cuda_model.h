@@ -98,8 +98,6 @@ class CudaModel final : public LanguageModel {
       absl::Span<const SequenceRows> batch);
   absl::Status AddUses(absl::Span<const SequenceRows> batch,
                        const CudaPass& pass, CudaRows& rows);
-  // Until everything that is queued is done.
-  absl::Status WaitForAll();
   // Returns a path's rows among those of the whole pass.
   static std::vector<int32_t> RowsOfPass(const Sequence& sequence,
                                          absl::Span<const int32_t> path);

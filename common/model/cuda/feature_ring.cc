@@ -113,7 +113,6 @@ absl::StatusOr<std::vector<RingSegment>> FeatureRing::Append(
   const absl::Status written =
       write(memory_.data() + kRingDataStart + offset % info_.data_bytes);
   RETURN_IF_ERROR(device_->Wait(device_->Record()));
-  requests_.NoteWaited();
   if (absl::IsResourceExhausted(written)) return std::vector<RingSegment>();
   RETURN_IF_ERROR(written);
   return std::vector<RingSegment>{

@@ -15,12 +15,14 @@
 namespace espalier {
 
 // Holds what host and device tell each other about a pass: room that exists on
-// both sides, in the host's pinned memory and in the device's, and goes over in
-// one copy. It stays where it is, and is used again. One thread.
+// both sides, in the host's pinned memory and in the device's, and goes over as
+// one: by a kernel where the device carries mail, and by copies elsewhere. It
+// stays where it is, and is used again. One thread.
 class Mailbox {
  public:
   // The device must outlive this object.
-  explicit Mailbox(cuda::ComputeDevice& device) : device_(device) {}
+  explicit Mailbox(cuda::ComputeDevice& device)
+      : device_(device), is_carried_(device.info().carries_mail) {}
 
   template <typename T>
   struct Room {
@@ -28,8 +30,8 @@ class Mailbox {
     T* there = nullptr;
   };
 
-  // Forgets all rooms. Waits for the copies between them, if nobody has waited
-  // since. UNAVAILABLE: the device failed.
+  // Forgets all rooms. Waits until they are sent. UNAVAILABLE: the device
+  // failed.
   absl::Status Clear();
 
   // Makes room for so many elements, of which nothing is known. Valid until
@@ -55,12 +57,12 @@ class Mailbox {
     return room->there;
   }
 
-  // Queue the copies of all rooms.
-  void Send();   // to the device
-  void Fetch();  // to the host
-
-  // The device was waited for: no copy is under way.
-  void NoteWaited() { copied_ = 0; }
+  // Queues what brings all rooms to the device.
+  void Send();
+  // Brings all rooms to the host, and waits until they are there and all that
+  // was queued is done. UNAVAILABLE: the device failed. RESOURCE_EXHAUSTED: no
+  // room for a flag.
+  absl::Status Receive();
 
  private:
   struct Block {
@@ -72,10 +74,17 @@ class Mailbox {
     std::byte* there = nullptr;
   };
   absl::StatusOr<Place> Find(int64_t bytes);
+  // Returns whether a kernel carries all rooms: they are in the first block
+  // then.
+  bool IsCarried() const;
+  absl::Status ReceiveByKernel();
 
   cuda::ComputeDevice& device_;
+  const bool is_carried_;
   std::deque<Block> blocks_;
-  int64_t copied_ = 0;  // event after the last copy; 0: waited for
+  int64_t sent_ = 0;  // event after the last rooms; 0: waited for
+  cuda::DeviceArray<uint32_t> flag_;  // of the host; empty: not used yet
+  uint32_t number_ = 0;               // that the last kernel raised it to
 };
 
 }  // namespace espalier

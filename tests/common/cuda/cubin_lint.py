@@ -135,6 +135,8 @@ KERNELS = {
     "RankOfParts": (1024, 64, WAITS + ["ATOMS", "LDG.E.128"]),
     "RankOfRows": (1024, 64, WAITS + ["MUFU.EX2", "LDG.E.128"]),
     "Gather": (1024, 64, WAITS + ["MUFU.EX2"]),
+    "CarryMail": (1024, 64, WAITS + ["LDG.E.128.STRONG.SYS", "STG.E.128", "MEMBAR.ALL.SYS",
+                                     "STG.E.STRONG.SYS"]),
     "RandomWeights": (128, 48, WAITS + ["STG.E.128"]),
     "Read": (256, 64, WAITS + ["LDG.E.128"]),
 }

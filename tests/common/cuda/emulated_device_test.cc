@@ -78,6 +78,35 @@ TEST(EmulationTest, MissingBarriersShow) {
   EXPECT_GT(wrong, 0);
 }
 
+// A host that looks at once misses what threads write that did not meet.
+TEST(EmulationTest, AFlagIsSeenBeforeOtherThreadsGoOn) {
+  for (const bool meet : {false, true}) {
+    int missing = 0;
+    for (uint64_t seed = 0; seed < 10; ++seed) {
+      uint32_t flag = 0;
+      int written = 0;
+      StackPool stacks;
+      Grid grid(
+          {.kernel = "Tested",
+           .threads = 64,
+           .shared_bytes = 1024,
+           .seed = seed},
+          [&] {
+            WaitForPrevious();
+            ++written;
+            if (meet) __syncthreads();
+            if (threadIdx.x == 0) RaiseFlag(&flag, 5);
+          },
+          stacks);
+      while (flag != 5) ASSERT_TRUE(grid.Advance());
+      missing += 64 - written;
+      grid.Finish();
+      EXPECT_EQ(written, 64);
+    }
+    EXPECT_EQ(missing == 0, meet);
+  }
+}
+
 TEST(EmulationTest, SharedMemoryStartsAsNan) {
   RunBlock([] {
     WaitForPrevious();
