@@ -21,7 +21,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sessions
@@ -49,12 +49,12 @@ class Server:
     def __init__(self, espalier: str, address: str) -> None:
         self.espalier, self.address = espalier, address
 
-    def answer(self, prompt: str, tokens: int, temperature: float, plain: bool) -> dict[str, Any]:
+    def answer(self, prompt: str, tokens: int, temperature: float,
+               flags: Sequence[str] = ()) -> dict[str, Any]:
         command = [self.espalier, "generate", "--address", self.address, "--json",
                    "--chat", prompt, "--max-tokens", str(tokens),
-                   "--temperature", str(temperature), "--seed", "1"]
-        done = subprocess.run(command + (["--no-speculation"] if plain else []),
-                              check=True, capture_output=True, text=True)
+                   "--temperature", str(temperature), "--seed", "1", *flags]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
         return json.loads(done.stdout)
 
 
@@ -91,8 +91,8 @@ def run_start(args: argparse.Namespace, temperature: float, turn: int) -> list[A
         for i, (suite, prompt) in enumerate(chosen):
             sides = {}
             for plain in ((False, True) if i % 2 == 0 else (True, False)):
-                sides[plain] = server.answer(prompt, args.tokens, temperature,
-                                             plain or args.noise)
+                flags = ["--no-speculation"] if plain or args.noise else []
+                sides[plain] = server.answer(prompt, args.tokens, temperature, flags)
             if sides[False]["token_ids"] != sides[True]["token_ids"]:
                 sys.exit(f"the texts differ: {suite}: {prompt}")
             rows.append((suite, decode_ms(sides[False]), decode_ms(sides[True]),
