@@ -44,6 +44,7 @@ class CudaDevice final : public ComputeDevice, private ResidentTurn::Member {
         stream_(stream),
         options_(options),
         resident_blocks_(resident_blocks),
+        chains_attend_(options.chains_attend),
         turn_(TurnOf(index)) {}
   ~CudaDevice() override;
 
@@ -91,6 +92,7 @@ class CudaDevice final : public ComputeDevice, private ResidentTurn::Member {
   const cudaStream_t stream_;
   const CudaDeviceOptions options_;
   const int resident_blocks_;
+  const bool chains_attend_;
   ResidentTurn& turn_;
   cudaEvent_t before_turn_ = nullptr;  // made when first waited for
   cudaError_t error_ = cudaSuccess;
@@ -146,7 +148,8 @@ DeviceInfo CudaDevice::info() const {
           .id = id_,
           .memory_bytes = static_cast<int64_t>(total),
           .free_bytes = static_cast<int64_t>(free),
-          .resident_blocks = resident_blocks_};
+          .resident_blocks = resident_blocks_,
+          .chains_attend = chains_attend_};
 }
 
 absl::StatusOr<std::byte*> CudaDevice::Allocate(int64_t bytes, Memory kind) {
@@ -241,7 +244,8 @@ void CudaDevice::Copy(void* to, const void* from, int64_t bytes) {
 }
 
 bool Stays(const KernelArgs& args) {
-  return std::holds_alternative<ChainArgs>(args);
+  return std::holds_alternative<ChainArgs>(args) ||
+         std::holds_alternative<LayerChainArgs>(args);
 }
 
 void CudaDevice::Launch(const KernelArgs& args) {

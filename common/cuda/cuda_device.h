@@ -15,6 +15,7 @@ struct CudaDeviceOptions {
   bool dependent_launches = true;
   // Layers run as chains (ChainArgs) where they can.
   bool runs_chains = kRunsChains;
+  bool chains_attend = kChainsAttend;  // LayerChainArgs, where there are chains
 };
 
 // Opens a GPU of compute capability 9.0, by its number. FAILED_PRECONDITION:

@@ -150,6 +150,18 @@ DEVICE uint32_t SharedAddress(const void* shared) {
 #endif
 }
 
+// The number of the block, which the compiler reads again instead of keeping it
+// and what follows from it in registers.
+DEVICE int BlockAnew() {
+#if defined(__CUDACC__)
+  int block;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+  return block;
+#else
+  return static_cast<int>(blockIdx.x);
+#endif
+}
+
 // --- barriers in shared memory
 
 DEVICE void BarrierInit(uint64_t* barrier, uint32_t arrivals) {

@@ -45,7 +45,8 @@ DeviceInfo EmulatedDevice::info() const {
           .id = SharedMemoryHash("emulated"),
           .memory_bytes = options_.memory_bytes,
           .free_bytes = options_.memory_bytes - used_bytes_,
-          .resident_blocks = options_.resident_blocks};
+          .resident_blocks = options_.resident_blocks,
+          .chains_attend = options_.chains_attend};
 }
 
 // Exactly so many bytes, for AddressSanitizer.

@@ -31,6 +31,7 @@ class EmulatedDevice final : public ComputeDevice {
     uint64_t seed = 0;
     int64_t memory_bytes = int64_t{1} << 40;
     int resident_blocks = kRunsChains ? 132 : 0;
+    bool chains_attend = kChainsAttend;
   };
   explicit EmulatedDevice(const Options& options);
   ~EmulatedDevice() override;
