@@ -150,8 +150,8 @@ DEVICE uint32_t SharedAddress(const void* shared) {
 #endif
 }
 
-// The number of the block, which the compiler reads again instead of keeping it
-// and what follows from it in registers.
+// The numbers of the block and of the thread, which the compiler reads again
+// instead of keeping them and what follows from them in registers.
 DEVICE int BlockAnew() {
 #if defined(__CUDACC__)
   int block;
@@ -159,6 +159,15 @@ DEVICE int BlockAnew() {
   return block;
 #else
   return static_cast<int>(blockIdx.x);
+#endif
+}
+DEVICE int ThreadAnew() {
+#if defined(__CUDACC__)
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+#else
+  return static_cast<int>(threadIdx.x);
 #endif
 }
 

@@ -38,10 +38,10 @@ template <int kDim>
 struct HalfOfColumns {
   static constexpr int kCount = kDim / 2;
   DEVICE static int First() {
-    return threadIdx.x < kChainWorkers / 2 ? 0 : kCount;
+    return ThreadAnew() < kChainWorkers / 2 ? 0 : kCount;
   }
 };
-DEVICE int WarpOfHalf() { return threadIdx.x / 32 % (kChainWarps / 2); }
+DEVICE int WarpOfHalf() { return ThreadAnew() / 32 % (kChainWarps / 2); }
 
 // A panel of values in a ring from the first column of this warp on.
 template <int kDim>
