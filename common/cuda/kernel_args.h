@@ -365,7 +365,7 @@ inline constexpr int kLayerItemRows = 6;
 struct LayerChainArgs {
   PrepareArgs prepare = {};
   AttendArgs attend = {};  // its items are those of launches
-  // The same work in items of kLayerItemQueries and of kLayerItemRows.
+  // Their work, in items of kLayerItemQueries and of kLayerItemRows.
   const PrefixItem* prefix_items = nullptr;
   const TreeItem* tree_items = nullptr;
   int num_prefix_items = 0;

@@ -70,7 +70,7 @@ struct PanelRow {
   }
 };
 
-// The same from a piece on.
+// A row of a panel from a piece on.
 struct PanelRowFrom {
   PanelRow row;
   uint32_t first_piece;

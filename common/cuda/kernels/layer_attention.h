@@ -26,9 +26,8 @@ DEVICE void PrepareHead(const PrepareArgs& args, const LayerHeads& heads,
        i += heads.BlocksOf(kv_head) * kChainWarps) {
     const int place = i % of_row;
     const int output_head =
-        place < group
-            ? kv_head * group + place
-            : args.heads + (place - group) * args.kv_heads + kv_head;
+        place < group ? kv_head * group + place
+                      : args.heads + (place - group) * args.kv_heads + kv_head;
     HeadToPrepare<kDim>(args, i / of_row, output_head).Run();
   }
 }
@@ -92,9 +91,8 @@ struct TreePagesOfRing {
   }
   DEVICE auto Values(const int* slots) const {
     return [&panels = panels, slots](int i) {
-      return FromOwnColumn<kDim>(
-          panels.Row(slots[i] / kPagePositions * 2 + 1,
-                     slots[i] % kPagePositions));
+      return FromOwnColumn<kDim>(panels.Row(slots[i] / kPagePositions * 2 + 1,
+                                            slots[i] % kPagePositions));
     };
   }
 };
@@ -122,9 +120,8 @@ DEVICE void AttendTreeItem(const AttendArgs& args, const TreeItem& item,
     Softmax<kDim, 8, Columns::kCount> softmax;
     LoadChunks<false>(row, pages.begin, merged, softmax);
     panels.Wait(pages.count);
-    AttendPath<false>(row, pages.begin,
-                      TreePagesOfRing<kDim, Rings>{panels}, slots,
-                      queries, merged, softmax);
+    AttendPath<false>(row, pages.begin, TreePagesOfRing<kDim, Rings>{panels},
+                      slots, queries, merged, softmax);
   }
   const int count = ItemPages::Of(item, sequence).count;  // anew: a register
   panels.GiveBack(count);
@@ -156,8 +153,7 @@ DEVICE void AttendLayer(const LayerChainArgs& args, const Rings& rings,
     WaitForHead(counters.Prepared(head), heads, head);
     AttendPrefixItem<kDim>(attend, args.prefix_items[i], head, rings, place);
   });
-  heads.ForEachOfBlock(
-      [&](int head) { EndStep(counters.PrefixesDone(head)); });
+  heads.ForEachOfBlock([&](int head) { EndStep(counters.PrefixesDone(head)); });
   heads.ForItemsOfBlock(args.num_tree_items, [&](int head, int i) {
     WaitForHead(counters.PrefixesDone(head), heads, head);
     AttendTreeItem<kDim>(attend, args.tree_items[i], head, rings, place);

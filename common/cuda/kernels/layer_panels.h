@@ -12,14 +12,14 @@ namespace {
 struct ItemPages {
   int begin, count;
 
-  // Those of a chunk that lie wholly in the prefix.
+  // Returns the pages of a chunk that lie wholly in the prefix.
   DEVICE static ItemPages Of(const PrefixItem& item,
                              const PassSequence& sequence) {
     const int begin = ChunkBegin(item.chunk), end = ChunkBegin(item.chunk + 1);
     const int whole_pages = sequence.prefix / kPagePositions;
     return {begin, (end < whole_pages ? end : whole_pages) - begin};
   }
-  // Those after the prefix.
+  // Returns the pages after the prefix.
   DEVICE static ItemPages Of(const TreeItem& /*item*/,
                              const PassSequence& sequence) {
     const int begin = sequence.prefix / kPagePositions;
@@ -44,8 +44,8 @@ struct RingPanels {
 
   DEVICE PanelRow Row(int panel, int position) const {
     const uint32_t at =
-        page + panel * kPagesOfPanel + static_cast<uint32_t>(position) /
-                                           static_cast<uint32_t>(kPositions);
+        page + panel * kPagesOfPanel +
+        static_cast<uint32_t>(position) / static_cast<uint32_t>(kPositions);
     return {SharedAddress(rings.Page(at)) + position % kPositions * (kDim * 2),
             static_cast<uint32_t>(position & 7)};
   }

@@ -68,7 +68,7 @@ struct ChainInputs {
   }
 };
 
-// What a chain leaves of each row.
+// Holds what a chain leaves of each row.
 struct ChainOutputs {
   std::vector<float> x, qkv;  // qkv: parts added in their order
   std::vector<uint16_t> normed, gated, tap;
@@ -94,7 +94,7 @@ inline ChainOutputs First(const ChainOutputs& all, int rows, int of) {
 // Codes of about the weights in units of kE4m3Unit.
 inline constexpr float kE4m3Unit = 0x1p-8f;
 inline std::vector<unsigned char> PackE4m3(const std::vector<uint16_t>& weights,
-                                    int outputs, int inputs) {
+                                           int outputs, int inputs) {
   std::vector<unsigned char> packed(weights.size());
   for (int o = 0; o < outputs; ++o) {
     for (int i = 0; i < inputs; ++i) {
@@ -108,8 +108,8 @@ inline std::vector<unsigned char> PackE4m3(const std::vector<uint16_t>& weights,
 // A chain in a device's memory. What it writes is NaN at first.
 class ChainOnDevice {
  public:
-  ChainOnDevice(ComputeDevice& device, const ChainWeights& layer, const ChainInputs& inputs,
-           bool has_next)
+  ChainOnDevice(ComputeDevice& device, const ChainWeights& layer,
+                const ChainInputs& inputs, bool has_next)
       : device_(device), shape_(layer.shape), rows_(inputs.rows) {
     const ChainShape& s = shape_;
     const int rows = rows_;

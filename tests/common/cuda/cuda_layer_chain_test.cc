@@ -31,11 +31,10 @@ struct LayerShape {
 
 // A tree whose row i is the same whatever the number of rows.
 AttentionSequence SequenceOf(const LayerShape& shape, int rows) {
-  constexpr int kMostRows = 144;
+  constexpr int kMaxRows = 144;
   Random random(3);
-  AttentionSequence sequence =
-      RandomSequence(shape.attention, shape.prefix,
-                     RandomTree(kMostRows, random), random);
+  AttentionSequence sequence = RandomSequence(
+      shape.attention, shape.prefix, RandomTree(kMaxRows, random), random);
   sequence.rows.resize(rows);
   sequence.queries.resize(rows);
   sequence.parents.resize(rows);
@@ -107,8 +106,8 @@ class LayerOnDevice {
     qkv_ = ArrayOf(device_, parts);
     query_norm_ = ArrayOf(device_, random.Normals(of.head_dim));
     key_norm_ = ArrayOf(device_, random.Normals(of.head_dim));
-    angles_ = ArrayOf(device_,
-                      random.Normals((shape.prefix + 200) * of.head_dim));
+    angles_ =
+        ArrayOf(device_, random.Normals((shape.prefix + 200) * of.head_dim));
     return {.parts = {.values = qkv_.data(),
                       .splits = shape.splits,
                       .padded_rows = padded,
@@ -202,8 +201,7 @@ TEST_P(LayerChainTest, HasTheBitsOfLaunchesForAnyShape) {
 // 144 rows of heads of 128 fill the ring with the pages of their tree.
 TEST_P(LayerChainTest, TreesMayTakeAllPagesOfTheRing) {
   const LayerShape shape = {
-      .attention = {.kv_heads = 1, .group = 2, .head_dim = 128},
-      .prefix = 190};
+      .attention = {.kv_heads = 1, .group = 2, .head_dim = 128}, .prefix = 190};
   for (int rows : {80, 144}) {
     ExpectBitsOfLaunches("many rows", shape, {SequenceOf(shape, rows)}, 5);
   }
@@ -226,8 +224,7 @@ TEST_P(LayerChainTest, BitsDoNotDependOnTheSchedule) {
   const std::vector<AttentionSequence> sequences = {SequenceOf(shape, 16)};
   const LayerOutputs expected = Launched(Device(1), shape, sequences);
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    EXPECT_TRUE(Chained(Device(seed), shape, sequences, 5) == expected)
-        << seed;
+    EXPECT_TRUE(Chained(Device(seed), shape, sequences, 5) == expected) << seed;
   }
 }
 
