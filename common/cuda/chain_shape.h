@@ -14,6 +14,8 @@ namespace espalier::cuda {
 // GPUs run chains. They give the bits of launches, so this is a matter of speed
 // alone, which no GPU has measured yet.
 inline constexpr bool kRunsChains = false;
+// Where they do, a layer's attention runs in its chain, if LayerChainFits.
+inline constexpr bool kChainsAttend = false;
 
 // With fewer blocks, the products of a layer would take two rounds of them.
 inline constexpr int kMinChainBlocks = 128;
@@ -21,6 +23,18 @@ inline constexpr int kMinChainBlocks = 128;
 // are widened from e4m3, fewer do.
 inline constexpr int kMaxChainRows = 144, kMaxE4m3ChainRows = 80;
 inline constexpr int kMaxChainColumns = 8192;  // of a row that is normalized
+
+// The shared memory of a block: as many pages of weights as fit beside the
+// slots of rows and what else there is.
+inline constexpr int kChainSlots = 5;
+inline constexpr int kChainRestBytes = 1024;  // barriers and sums
+ESPALIER_HOST_DEVICE constexpr int ChainPages(int row_block, int page_bytes,
+                                              int more_bytes) {
+  const int room = (227 << 10) - kChainRestBytes - more_bytes -
+                   kChainSlots * row_block * kTileRowBytes;
+  const int most = 192 << 10;
+  return (room < most ? room : most) / page_bytes;
+}
 
 // Hands each kernel of a chain to `act`, in their order.
 template <typename Act>
@@ -32,6 +46,14 @@ void ForEachOfChain(const ChainArgs& args, Act act) {
       act(args.products[ChainProduct(step)]);
     }
   }
+}
+
+// The same, with the kernels of attention before it.
+template <typename Act>
+void ForEachOfLayer(const LayerChainArgs& args, Act act) {
+  act(args.prepare);
+  act(args.attend);
+  ForEachOfChain(args.chain, act);
 }
 
 inline bool FitsChain(const ProductArgs& product) {
@@ -49,6 +71,34 @@ inline bool ChainFits(const ChainArgs& args, int resident_blocks) {
   bool fits = resident_blocks >= kMinChainBlocks;
   ForEachOfChain(args, [&](const auto& step) { fits &= FitsChain(step); });
   return fits;
+}
+
+// The slots of the rows of a tree, for each of two warps that share a row.
+inline constexpr int kLayerSlotBytes =
+    2 * kLayerItemRows * kPagePositions * static_cast<int>(sizeof(int));
+
+// The most items of a prefix that a block of a chain takes: two warps compute
+// the same scores there, which costs more than launches where texts are long.
+inline constexpr int kMaxLayerRounds = 4;
+
+// Returns whether a chain may do a layer from its attention on: all pages of a
+// tree are in a block's ring at once.
+inline bool LayerChainFits(const LayerChainArgs& args, int resident_blocks) {
+  const PrepareArgs& prepare = args.prepare;
+  const AttendArgs& attend = args.attend;
+  const ProductArgs& first = args.chain.products[0];
+  const int page_bytes =
+      first.scales == nullptr ? kWeightTileBytes : kE4m3TileBytes;
+  return ChainFits(args.chain, resident_blocks) && prepare.layers == 1 &&
+         (attend.head_dim == 64 || attend.head_dim == 128) &&
+         attend.kv_heads <= kMaxLayerHeads && attend.window == 0 &&
+         attend.num_chain_items == 0 &&
+         args.num_prefix_items * attend.kv_heads <=
+             kMaxLayerRounds * resident_blocks &&
+         attend.tree_pages * 2 *
+                 static_cast<int>(PanelBytes(attend.head_dim)) <=
+             page_bytes *
+                 ChainPages(RowBlock(first.rows), page_bytes, kLayerSlotBytes);
 }
 
 // Returns how many blocks a step keeps at work; a norm takes any.

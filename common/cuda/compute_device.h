@@ -25,6 +25,7 @@ struct DeviceInfo {
   // multiprocessor; 0: it is not to run such kernels.
   int resident_blocks = 0;
   bool carries_mail = false;  // kernels reach kHost memory (MailArgs)
+  bool chains_attend = false;  // a layer's attention may run in its chain
 };
 
 enum class Memory {

@@ -49,6 +49,7 @@ class CudaDevice final : public ComputeDevice, private ResidentTurn::Member {
         options_(options),
         resident_blocks_(resident_blocks),
         carries_mail_(carries_mail),
+        chains_attend_(options.chains_attend),
         turn_(TurnOf(index)) {}
   ~CudaDevice() override;
 
@@ -106,6 +107,7 @@ class CudaDevice final : public ComputeDevice, private ResidentTurn::Member {
   const CudaDeviceOptions options_;
   const int resident_blocks_;
   const bool carries_mail_;
+  const bool chains_attend_;
   ResidentTurn& turn_;
   cudaEvent_t before_turn_ = nullptr;  // made when first waited for
   cudaError_t error_ = cudaSuccess;
@@ -162,7 +164,8 @@ DeviceInfo CudaDevice::info() const {
           .memory_bytes = static_cast<int64_t>(total),
           .free_bytes = static_cast<int64_t>(free),
           .resident_blocks = resident_blocks_,
-          .carries_mail = carries_mail_};
+          .carries_mail = carries_mail_,
+          .chains_attend = chains_attend_};
 }
 
 absl::StatusOr<std::byte*> CudaDevice::Allocate(int64_t bytes, Memory kind) {
@@ -257,7 +260,8 @@ void CudaDevice::Copy(void* to, const void* from, int64_t bytes) {
 }
 
 bool Stays(const KernelArgs& args) {
-  return std::holds_alternative<ChainArgs>(args);
+  return std::holds_alternative<ChainArgs>(args) ||
+         std::holds_alternative<LayerChainArgs>(args);
 }
 
 void CudaDevice::Launch(const KernelArgs& args) {

@@ -16,6 +16,7 @@ struct CudaDeviceOptions {
   // Layers run as chains (ChainArgs) where they can.
   bool runs_chains = kRunsChains;
   bool carries_mail = kCarriesMail;  // see DeviceInfo
+  bool chains_attend = kChainsAttend;  // LayerChainArgs, where there are chains
 };
 
 // Opens a GPU of compute capability 9.0, by its number. FAILED_PRECONDITION:

@@ -180,6 +180,27 @@ DEVICE uint32_t SharedAddress(const void* shared) {
 #endif
 }
 
+// The numbers of the block and of the thread, which the compiler reads again
+// instead of keeping them and what follows from them in registers.
+DEVICE int BlockAnew() {
+#if defined(__CUDACC__)
+  int block;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+  return block;
+#else
+  return static_cast<int>(blockIdx.x);
+#endif
+}
+DEVICE int ThreadAnew() {
+#if defined(__CUDACC__)
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+#else
+  return static_cast<int>(threadIdx.x);
+#endif
+}
+
 // --- barriers in shared memory
 
 DEVICE void BarrierInit(uint64_t* barrier, uint32_t arrivals) {

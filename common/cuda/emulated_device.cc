@@ -46,7 +46,8 @@ DeviceInfo EmulatedDevice::info() const {
           .memory_bytes = options_.memory_bytes,
           .free_bytes = options_.memory_bytes - used_bytes_,
           .resident_blocks = options_.resident_blocks,
-          .carries_mail = options_.carries_mail};
+          .carries_mail = options_.carries_mail,
+          .chains_attend = options_.chains_attend};
 }
 
 // Exactly so many bytes, for AddressSanitizer.

@@ -32,6 +32,7 @@ class EmulatedDevice final : public ComputeDevice {
     int64_t memory_bytes = int64_t{1} << 40;
     int resident_blocks = kRunsChains ? 132 : 0;
     bool carries_mail = seed % 2 == 1;  // tests run both ways
+    bool chains_attend = kChainsAttend;
   };
   explicit EmulatedDevice(const Options& options);
   ~EmulatedDevice() override;

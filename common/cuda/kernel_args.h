@@ -353,6 +353,28 @@ struct AttendArgs {
   bool operator==(const AttendArgs&) const = default;
 };
 
+// A whole layer in one kernel that stays: Prepare and attention, then a chain.
+// All bits are those of the kernels launched one by one. `LayerChainFits` says
+// which may be.
+inline constexpr int kMaxLayerHeads = 32;  // of K/V
+// For each K/V head: prepared, and its prefixes are attended to. For all:
+// attended.
+inline constexpr int kLayerCounters = kChainCounters + 2 * kMaxLayerHeads + 1;
+// An item is for all warps of a block, which share its pages.
+inline constexpr int kLayerItemQueries = 96;
+inline constexpr int kLayerItemRows = 6;
+struct LayerChainArgs {
+  PrepareArgs prepare = {};
+  AttendArgs attend = {};  // its items are those of launches
+  // Their work, in items of kLayerItemQueries and of kLayerItemRows.
+  const PrefixItem* prefix_items = nullptr;
+  const TreeItem* tree_items = nullptr;
+  int num_prefix_items = 0;
+  int num_tree_items = 0;
+  ChainArgs chain = {};  // it has kLayerCounters
+  bool operator==(const LayerChainArgs&) const = default;
+};
+
 // Moves K/V of accepted rows to follow the prefix, in all layers.
 struct KeepSequence {
   int32_t prefix = 0;
@@ -412,7 +434,8 @@ using KernelArgs =
                  PrepareArgs, AttendArgs, KeepArgs, GatherTapsArgs, DrawArgs,
                  FilterArgs, PerturbArgs, RankArgs, GatherArgs,
                  RandomWeightsArgs, ReadArgs, RouteArgs, GroupRowsArgs,
-                 PlaceRowsArgs, ExpertProductArgs, ChainArgs, MailArgs>;
+                 PlaceRowsArgs, ExpertProductArgs, ChainArgs, LayerChainArgs,
+                 MailArgs>;
 
 }  // namespace espalier::cuda
 

@@ -3,6 +3,7 @@
 #include "common/cuda/launch/launch_attention.cc"
 #include "common/cuda/launch/launch_cache.cc"
 #include "common/cuda/launch/launch_chain.cc"
+#include "common/cuda/launch/launch_layer.cc"
 #include "common/cuda/launch/launch_logits.cc"
 #include "common/cuda/launch/launch_memory.cc"
 #include "common/cuda/launch/launch_mixture.cc"

@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kAttendChainThreads)
   ring.Begin(sequence, begin, pages);
 
   Queries<kDim> queries;
-  LoadTwoQueries(args, sequence, head, rows.first, queries);
+  LoadTwoQueries<kDim>(args, sequence, head, rows.first, queries);
   WaitForPrevious();
   MergedChunks<kDim, 16>& merged = reinterpret_cast<MergedChunks<kDim, 16>*>(
       shared + PageRing<kDim>::kSharedBytes)[threadIdx.x];

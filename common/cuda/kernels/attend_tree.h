@@ -21,6 +21,20 @@ struct PathPanel {
   }
 };
 
+// The pages of a tree, which follow one another in shared memory, each its
+// keys, then its values.
+template <int kDim>
+struct TreePages {
+  uint32_t panels;
+
+  DEVICE PathPanel<kDim> Keys(const int* slots) const {
+    return {panels, slots};
+  }
+  DEVICE PathPanel<kDim> Values(const int* slots) const {
+    return {panels + PanelBytes(kDim), slots};
+  }
+};
+
 // A row has at most eight queries, so half of the 16 rows of the sums are
 // unused. For heads of 256 they are left out to save registers.
 template <int kDim>
@@ -32,12 +46,20 @@ inline int TreeShared(const AttendArgs& args) {
          kTreeItemRows * kPagePositions * static_cast<int>(sizeof(int)) + 16;
 }
 
-// A warp's row of a tree.
+// The columns of values that a warp sums: all.
 template <int kDim>
+struct AllColumns {
+  static constexpr int kCount = kDim;
+  DEVICE static int First() { return 0; }
+};
+
+// A warp's row of a tree, or some columns of its values.
+template <int kDim, typename Columns = AllColumns<kDim>>
 struct TreeRow {
+  static constexpr int kColumns = Columns::kCount;
+
   const AttendArgs& args;
   const PassSequence& sequence;
-  int row;  // of the sequence
   int head;
   PassRow place;
   int query;  // of this lane, see StateOf
@@ -46,11 +68,10 @@ struct TreeRow {
                  int kv_head)
       : args(attend),
         sequence(of),
-        row(index),
         head(kv_head),
         place(attend.rows[of.first_row + index]) {
     const int g = threadIdx.x % 32 / 4;
-    query = row * args.group + (g < args.group ? g : 0);
+    query = index * args.group + (g < args.group ? g : 0);
   }
   // Returns the first page that the row sees.
   template <bool kWindow>
@@ -74,7 +95,9 @@ struct TreeRow {
   }
 
   // Loads the state that AttendPrefix left.
-  DEVICE void LoadState(int chunk, TreeSoftmax<kDim>& softmax) const {
+  template <int kRows>
+  DEVICE void LoadState(int chunk,
+                        Softmax<kDim, kRows, kColumns>& softmax) const {
     const float* const state =
         StateOf<kDim>(args, sequence, chunk, head, query);
     const int t = threadIdx.x % 4;
@@ -83,8 +106,8 @@ struct TreeRow {
     softmax.largest[0] = of_chunk.of[0];
     softmax.sum[0] = of_chunk.of[1];
 #pragma unroll
-    for (int n = 0; n < kDim / 8; ++n) {
-      const auto out = LoadVector<2>(state + 8 * n + 2 * t);
+    for (int n = 0; n < kColumns / 8; ++n) {
+      const auto out = LoadVector<2>(state + Columns::First() + 8 * n + 2 * t);
       softmax.out[n][0] = out.of[0];
       softmax.out[n][1] = out.of[1];
     }
@@ -108,16 +131,18 @@ struct TreeRow {
     __syncwarp();
   }
 
-  DEVICE void Write(const MergedChunks<kDim, 8>& merged) const {
+  DEVICE void Write(const MergedChunks<kColumns, 8>& merged) const {
     if (!HasQuery()) return;
     const int heads = args.kv_heads * args.group;
-    const int column = (head * args.group + threadIdx.x % 32 / 4) * kDim;
+    const int column =
+        (head * args.group + threadIdx.x % 32 / 4) * kDim + Columns::First();
+    const int row = sequence.first_row + place.slot - sequence.prefix;
     const float inverse = 1 / merged.sum[0];
 #pragma unroll
-    for (int n = 0; n < kDim / 8; ++n) {
-      const uint64_t at = ActivationPlace(
-          args.out_block, heads * kDim, sequence.first_row + row,
-          column + 8 * n + 2 * (threadIdx.x % 4));
+    for (int n = 0; n < kColumns / 8; ++n) {
+      const uint64_t at =
+          ActivationPlace(args.out_block, heads * kDim, row,
+                          column + 8 * n + 2 * (threadIdx.x % 4));
       *reinterpret_cast<uint32_t*>(args.out + at) =
           PackBf16(merged.out[n][0] * inverse, merged.out[n][1] * inverse);
     }
@@ -127,10 +152,10 @@ struct TreeRow {
 // Merges the states that AttendPrefix left of all chunks before that of page
 // `first`, and loads the state of that one, which AttendPath clears if the
 // row's window begins later. Loads of several chunks are under way at once.
-template <bool kWindow, int kDim>
-DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
-                       MergedChunks<kDim, 8>& merged,
-                       TreeSoftmax<kDim>& softmax) {
+template <bool kWindow, int kDim, typename Columns, int kRows>
+DEVICE void LoadChunks(const TreeRow<kDim, Columns>& row, int first,
+                       MergedChunks<Columns::kCount, 8>& merged,
+                       Softmax<kDim, kRows, Columns::kCount>& softmax) {
   const int open_chunk = ChunkOf(first);
   const int seen = row.template FirstPage<kWindow>();
   merged.Clear();
@@ -142,21 +167,21 @@ DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
   if (ChunkBegin(open_chunk) < first) row.LoadState(open_chunk, softmax);
 }
 
-// Pages `first` to its own of a row, whose panels are in shared memory.
-// `slots`: of the first one.
-template <bool kWindow, int kDim>
-DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
-                       int* slots, const Queries<kDim>& queries,
-                       MergedChunks<kDim, 8>& merged,
-                       TreeSoftmax<kDim>& softmax) {
+// Pages `first` to its own of a row, which are in shared memory: `panels` says
+// where. `slots`: of the first one.
+template <bool kWindow, int kDim, typename Columns, int kRows, typename Panels,
+          typename Rows16>
+DEVICE void AttendPath(const TreeRow<kDim, Columns>& row, int first,
+                       const Panels& panels, int* slots, const Rows16& queries,
+                       MergedChunks<Columns::kCount, 8>& merged,
+                       Softmax<kDim, kRows, Columns::kCount>& softmax) {
   const int own_page = row.place.position / kPagePositions;
   const int seen = row.template FirstPage<kWindow>();
   for (int page = seen > first ? seen : first; page <= own_page; ++page) {
     if (ChunkBegin(ChunkOf(page)) == page || page == seen) softmax.Clear();
     if (page > first) row.FindSlots(page, first, slots);
     softmax.Add(queries, row.args.scale, row.template SeenOf<kWindow>(page),
-                PathPanel<kDim>{panels, slots},
-                PathPanel<kDim>{panels + PanelBytes(kDim), slots});
+                panels.Keys(slots), panels.Values(slots));
     const bool ends_chunk = ChunkBegin(ChunkOf(page + 1)) == page + 1;
     if (page == own_page || ends_chunk) merged.Add(softmax);
   }
@@ -219,8 +244,8 @@ __global__ void __launch_bounds__(kTreeThreads)
   TreeSoftmax<kDim> softmax;
   LoadChunks<kWindow>(row, first, merged, softmax);
   BarrierWait(full, 0);
-  AttendPath<kWindow>(row, first, SharedAddress(shared), slots, queries, merged,
-                      softmax);
+  AttendPath<kWindow>(row, first, TreePages<kDim>{SharedAddress(shared)}, slots,
+                      queries, merged, softmax);
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ DEVICE void LoadQueries(const bf16_t* const (&row)[2], int k,
 // Sixteen rows of queries, in registers.
 template <int kDim>
 struct Queries {
+  static constexpr int kStepsAtOnce = kDim / 16;
+
   uint32_t a[kDim / 16][4];
 
   DEVICE void Load(const bf16_t* const (&row)[2]) {
@@ -40,9 +42,10 @@ struct Queries {
     for (int i = 0; i < 4; ++i) step[i] = a[k][i];
   }
 };
-// Queries of such wide heads stay in memory: the sums take the registers.
-template <>
-struct Queries<256> {
+// The same, which stay in memory where others take the registers.
+struct QueriesInMemory {
+  static constexpr int kStepsAtOnce = 1;
+
   const bf16_t* rows[2];
 
   DEVICE void Load(const bf16_t* const (&row)[2]) {
@@ -54,6 +57,8 @@ struct Queries<256> {
     LoadQueries(row, k, step);
   }
 };
+template <>
+struct Queries<256> : QueriesInMemory {};
 
 // The place of a row of a panel in shared memory.
 struct PanelRow {
@@ -62,6 +67,16 @@ struct PanelRow {
 
   DEVICE uint32_t Piece(uint32_t piece) const {
     return address + ((piece ^ swap) * 16);
+  }
+};
+
+// A row of a panel from a piece on.
+struct PanelRowFrom {
+  PanelRow row;
+  uint32_t first_piece;
+
+  DEVICE uint32_t Piece(uint32_t piece) const {
+    return row.Piece(first_piece + piece);
   }
 };
 
@@ -109,13 +124,13 @@ struct PositionsUpToRows {
 
 // The softmax of sixteen rows so far, or of the first eight of them: the
 // largest score in units of log 2, the sum of weights relative to it, and the
-// weighted sum of values.
-template <int kDim, int kRows = 16>
+// weighted sum of values, or of some of their columns.
+template <int kDim, int kRows = 16, int kColumns = kDim>
 struct Softmax {
   static constexpr int kOfLane = kRows / 8;  // rows
 
   float largest[kOfLane], sum[kOfLane];
-  float out[kDim / 8][2 * kOfLane];
+  float out[kColumns / 8][2 * kOfLane];
 
   DEVICE void Clear() {
 #pragma unroll
@@ -124,7 +139,7 @@ struct Softmax {
       sum[i] = 0;
     }
 #pragma unroll
-    for (int n = 0; n < kDim / 8; ++n) {
+    for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 2 * kOfLane; ++i) out[n][i] = 0;
     }
@@ -133,9 +148,9 @@ struct Softmax {
   // Goes on with a page: keys(i) and values(i) are rows of position i. Those
   // that are not `seen` count for nothing, and have to be finite. A row that
   // sees none of them keeps its bits.
-  template <typename Seen, typename Rows>
-  DEVICE void Add(const Queries<kDim>& queries, float scale, const Seen& seen,
-                  const Rows& keys, const Rows& values) {
+  template <typename Rows16, typename Seen, typename Keys, typename Values>
+  DEVICE void Add(const Rows16& queries, float scale, const Seen& seen,
+                  const Keys& keys, const Values& values) {
     float weights[kPagePositions / 8][2 * kOfLane];
     Score(queries, keys, weights);
     Weigh(scale, seen, weights);
@@ -154,8 +169,8 @@ struct Softmax {
       sums[1] = all[1];
     }
   }
-  template <typename Rows>
-  DEVICE static void Score(const Queries<kDim>& queries, const Rows& keys,
+  template <typename Rows16, typename Rows>
+  DEVICE static void Score(const Rows16& queries, const Rows& keys,
                            float (&scores)[kPagePositions / 8][2 * kOfLane]) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -169,7 +184,7 @@ struct Softmax {
       rows[n] = keys(16 * n + lane / 16 * 8 + lane % 8);
     }
     // Products that follow each other add to different sums.
-#pragma unroll(kDim == 256 ? 1 : kDim / 16)
+#pragma unroll(Rows16::kStepsAtOnce)
     for (int k = 0; k < kDim / 16; ++k) {
       uint32_t a[4];
       queries.Step(k, a);
@@ -225,7 +240,7 @@ struct Softmax {
       sum[i] = fmaf(sum[i], shrink, part[i]);
       largest[i] = most[i];
 #pragma unroll
-      for (int n = 0; n < kDim / 8; ++n) {
+      for (int n = 0; n < kColumns / 8; ++n) {
         out[n][2 * i] *= shrink;
         out[n][2 * i + 1] *= shrink;
       }
@@ -246,9 +261,9 @@ struct Softmax {
         a[1] = PackBf16(w[2], w[3]);
         a[3] = PackBf16(v[2], v[3]);
       }
-      const PanelRow row = values(16 * k + lane % 16);
+      const auto row = values(16 * k + lane % 16);
 #pragma unroll
-      for (int n = 0; n < kDim / 16; ++n) {
+      for (int n = 0; n < kColumns / 16; ++n) {
         uint32_t b[4];
         LoadMatricesTransposed(row.Piece(2 * n + lane / 16), b);
         AddProduct(a, b[0], b[1], out[2 * n]);
@@ -261,12 +276,12 @@ struct Softmax {
 // The chunks of sixteen rows, or of the first eight of them, merged in
 // ascending order. A chunk may have none of the positions that one of sixteen
 // rows sees.
-template <int kDim, int kRows>
+template <int kColumns, int kRows>
 struct alignas(16) MergedChunks {
   static constexpr int kOfLane = kRows / 8;  // rows
 
   float largest[kOfLane], sum[kOfLane];
-  float out[kDim / 8][2 * kOfLane];
+  float out[kColumns / 8][2 * kOfLane];
 
   DEVICE void Clear() {
 #pragma unroll
@@ -275,13 +290,13 @@ struct alignas(16) MergedChunks {
       sum[i] = 0;
     }
 #pragma unroll
-    for (int n = 0; n < kDim / 8; ++n) {
+    for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 2 * kOfLane; ++i) out[n][i] = 0;
     }
   }
-  template <int kOthers>
-  DEVICE void Add(const Softmax<kDim, kOthers>& chunk) {
+  template <typename Chunk>
+  DEVICE void Add(const Chunk& chunk) {
 #pragma unroll
     for (int i = 0; i < kOfLane; ++i) {
       const float most = fmaxf(largest[i], chunk.largest[i]);
@@ -291,7 +306,7 @@ struct alignas(16) MergedChunks {
       largest[i] = most;
       sum[i] = fmaf(sum[i], old_scale, chunk.sum[i] * new_scale);
 #pragma unroll
-      for (int n = 0; n < kDim / 8; ++n) {
+      for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
         for (int j = 2 * i; j < 2 * i + 2; ++j) {
           out[n][j] = fmaf(out[n][j], old_scale, chunk.out[n][j] * new_scale);

@@ -56,12 +56,12 @@ DEVICE void EndStep(uint32_t* done) {
   if (threadIdx.x == 0) CounterAdd(done);
 }
 
-// The last block leaves counters as they were: all others have seen them by
-// now.
-DEVICE void LeaveChain(const ChainArgs& args) {
+// The last block leaves so many counters as they were: all others have seen
+// them by now.
+DEVICE void LeaveChain(const ChainArgs& args, int counters) {
   if (threadIdx.x > 0) return;
   if (!CounterReaches(&args.counters[kMaxChainSteps], gridDim.x)) return;
-  for (int i = 0; i < kChainCounters; ++i) args.counters[i] = 0;
+  for (int i = 0; i < counters; ++i) args.counters[i] = 0;
 }
 
 // The steps of a chain, by the threads that multiply. Every block ends every
@@ -73,9 +73,10 @@ DEVICE void LeaveChain(const ChainArgs& args) {
 //     of them is done;
 //   - gated rows are written once;
 //   - a row of the residual stream belongs to the same block in all norms.
+// `place`: where the rings are.
 template <int kRows, bool kIsE4m3, typename Rings>
-DEVICE void RunSteps(const ChainArgs& args, const Rings& rings) {
-  RingPlace place;
+DEVICE void RunSteps(const ChainArgs& args, const Rings& rings,
+                     RingPlace place) {
   for (int step = 0; step < args.num_steps; ++step) {
     uint32_t* const done = &args.counters[step];
     if (IsChainNorm(step)) {
@@ -86,7 +87,6 @@ DEVICE void RunSteps(const ChainArgs& args, const Rings& rings) {
     }
     EndStep(done);
   }
-  LeaveChain(args);
 }
 
 // Grid: args.blocks, all of them on the device at once. kIsE4m3: the weights of
@@ -100,14 +100,15 @@ __global__ void __launch_bounds__(kChainThreads, 1)
   if (threadIdx.x == 0) rings.Init();
   __syncthreads();
   DependentsMayLaunch();
-  if (threadIdx.x == kChainWorkers) BringWeights(args, rings);
+  if (threadIdx.x == kChainWorkers) BringWeights(args, rings, 0);
   if (threadIdx.x == kChainWorkers + 32) {
     WaitForPrevious();
-    BringRows(args, rings);
+    BringRows(args, rings, nullptr);
   }
   if (threadIdx.x >= kChainWorkers) return;
   WaitForPrevious();
-  RunSteps<kRows, kIsE4m3>(args, rings);
+  RunSteps<kRows, kIsE4m3>(args, rings, {});
+  LeaveChain(args, kChainCounters);
 }
 
 }  // namespace

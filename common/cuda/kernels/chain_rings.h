@@ -16,27 +16,23 @@ inline constexpr int kChainThreads = kChainWorkers + 64;
 
 // The shared memory of a chain's block: a ring of pages, each a tile of
 // weights of so many bytes, and one of slots, each a tile of rows. Both run on
-// over the ends of products.
-template <int kRows, int kWeightBytes>
+// over the ends of products. `kMoreBytes` are for other things.
+template <int kRows, int kWeightBytes, int kMoreBytes = 0>
 struct ChainRings {
   static constexpr int kPageBytes = kWeightBytes;
   static constexpr int kSlotBytes = kRows * kTileRowBytes;
-  static constexpr int kSlots = 5;
-  static constexpr int kRestBytes = 1024;  // barriers and sums
-  static constexpr int kRoomForPages =
-      ((227 << 10) - kRestBytes - kSlots * kSlotBytes) / kPageBytes;
-  static constexpr int kMaxPages = (192 << 10) / kPageBytes;
-  static constexpr int kPages =
-      kRoomForPages < kMaxPages ? kRoomForPages : kMaxPages;
+  static constexpr int kSlots = kChainSlots;
+  static constexpr int kPages = ChainPages(kRows, kPageBytes, kMoreBytes);
   static constexpr int kSharedBytes =
-      kPages * kPageBytes + kSlots * kSlotBytes + kRestBytes;
+      kPages * kPageBytes + kSlots * kSlotBytes + kChainRestBytes + kMoreBytes;
   static constexpr int kSums = 32;  // of a row's warps, for two rows
-  static_assert(2 * (kPages + kSlots) * 8 + 4 * kSums <= kRestBytes);
+  static_assert(2 * (kPages + kSlots) * 8 + 4 * kSums <= kChainRestBytes);
 
   unsigned char *pages, *slots;
   uint64_t *full_pages, *full_slots;    // a tile is there
   uint64_t *empty_pages, *empty_slots;  // all that read it have done so
   float* sums;
+  unsigned char* more;
 
   DEVICE explicit ChainRings(unsigned char* shared)
       : pages(shared),
@@ -45,7 +41,8 @@ struct ChainRings {
         full_slots(full_pages + kPages),
         empty_pages(full_slots + kSlots),
         empty_slots(empty_pages + kPages),
-        sums(reinterpret_cast<float*>(empty_slots + kSlots)) {}
+        sums(reinterpret_cast<float*>(empty_slots + kSlots)),
+        more(slots + kSlots * kSlotBytes + kChainRestBytes) {}
 
   // Called by one thread. A page is read by a warpgroup, a slot by all.
   DEVICE void Init() const {
@@ -110,10 +107,10 @@ DEVICE void ForPartsOfBlock(const ProductArgs& product, Act act) {
 
 // Brings the weights of all products. They wait for nobody, so the ring fills
 // with the next product's while rows of this one are not there yet. Called by
-// one thread.
+// one thread. `page`: the first one.
 template <typename Rings>
-DEVICE void BringWeights(const ChainArgs& args, const Rings& rings) {
-  uint32_t page = 0;
+DEVICE void BringWeights(const ChainArgs& args, const Rings& rings,
+                         uint32_t page) {
   for (int step = 0; step < args.num_steps; ++step) {
     if (IsChainNorm(step)) continue;
     const ProductArgs& product = args.products[ChainProduct(step)];
@@ -131,17 +128,21 @@ DEVICE void BringWeights(const ChainArgs& args, const Rings& rings) {
 }
 
 // Brings the rows of all products, each when the step before it is done by all
-// blocks. Called by one thread.
+// blocks. Called by one thread. `first_done`: of the step before the first, or
+// null: its rows are there.
 template <typename Rings>
-DEVICE void BringRows(const ChainArgs& args, const Rings& rings) {
+DEVICE void BringRows(const ChainArgs& args, const Rings& rings,
+                      const uint32_t* first_done) {
   uint32_t slot = 0;
   for (int step = 0; step < args.num_steps; ++step) {
     if (IsChainNorm(step)) continue;
     const ProductArgs& product = args.products[ChainProduct(step)];
-    bool is_there = step == 0;
+    const uint32_t* const done =
+        step == 0 ? first_done : &args.counters[step - 1];
+    bool is_there = done == nullptr;
     ForPartsOfBlock(product, [&](const ProductPart& part) {
       if (!is_there) {
-        CounterWait(&args.counters[step - 1], gridDim.x);
+        CounterWait(done, gridDim.x);
         FenceAsyncGlobal();
         is_there = true;
       }

@@ -76,64 +76,99 @@ struct Head {
   }
 };
 
+// A head of a row among the outputs of a product, and where it goes. A warp's.
+template <int kDim>
+class HeadToPrepare {
+ public:
+  // Reads what no kernel writes. output_head: of all layers.
+  DEVICE HeadToPrepare(const PrepareArgs& args, int64_t row, int output_head)
+      : args_(args),
+        row_(row),
+        output_head_(output_head),
+        layer_(output_head / LayerHeads(args)),
+        head_(output_head % LayerHeads(args)),
+        place_(args.rows[row]),
+        page_(args.kv.page_table[args.sequences[place_.sequence].table_begin +
+                                 place_.slot / kPagePositions]),
+        angles_(LoadVector<2 * X::kPairs>(
+            args.angles + int64_t{place_.position} * kDim + 2 * X::Place(0))) {
+    if (!IsNormed()) return;
+    const float* const norm =
+        IsQuery() ? args.query_norm : args.key_norm + layer_ * kDim;
+    weight_[0] = LoadVector<X::kPairs>(norm + X::Place(0));
+    weight_[1] = LoadVector<X::kPairs>(norm + X::Place(1));
+  }
+
+  // When the product is there.
+  DEVICE void Run() const {
+    if (!IsThere()) return;
+    X x;
+    x.Load(args_.parts, row_, output_head_);
+    if (!IsValue()) {
+      if (IsNormed()) x.Norm(weight_, args_.epsilon);
+      x.Turn(angles_);
+    }
+    if (IsQuery()) {
+      WriteQuery(x);
+    } else {
+      WriteToPage(x);
+    }
+  }
+
+ private:
+  using X = Head<kDim>;
+
+  DEVICE static int LayerHeads(const PrepareArgs& args) {
+    return args.heads + 2 * args.kv_heads;
+  }
+  DEVICE bool IsThere() const { return layer_ < args_.layers; }  // whole warps
+  DEVICE bool IsQuery() const { return head_ < args_.heads; }
+  DEVICE bool IsValue() const { return head_ >= args_.heads + args_.kv_heads; }
+  DEVICE bool IsNormed() const {
+    return IsThere() &&
+           (IsQuery() ? args_.query_norm : args_.key_norm) != nullptr;
+  }
+  DEVICE void WriteQuery(const X& x) const {
+    bf16_t* const to = args_.queries + (row_ * args_.heads + head_) * kDim;
+    for (int half = 0; half < 2; ++half) {
+      StoreVector(to + X::Place(half), x.Rounded(half));
+    }
+  }
+  DEVICE void WriteToPage(const X& x) const {
+    const int kv_head = (head_ - args_.heads) % args_.kv_heads;
+    unsigned char* const panel =
+        args_.kv.pages + page_ * args_.kv.page_bytes +
+        PanelOffset(kDim, args_.kv_heads, layer_, kv_head, IsValue());
+    for (int half = 0; half < 2; ++half) {
+      const int at = X::Place(half);
+      StoreVector(
+          reinterpret_cast<bf16_t*>(
+              panel + PanelPlace(kDim, place_.slot % kPagePositions, at / 8)) +
+              at % 8,
+          x.Rounded(half));
+    }
+  }
+
+  const PrepareArgs& args_;
+  const int64_t row_;
+  const int output_head_, layer_, head_;
+  const PassRow place_;
+  const int page_;  // of its K/V, in the pool
+  const Vector<float, 2 * X::kPairs> angles_;
+  typename X::Pairs weight_[2] = {};
+};
+
 // Grid: rows, layers * heads / kPrepareWarps. A warp for each head of a row.
 // What no kernel writes is read before the product has ended. The attention may
 // begin when it has: until this ends, it reads what this does not write.
 template <int kDim>
 __global__ void __launch_bounds__(kPrepareWarps * 32)
     Prepare(const __grid_constant__ PrepareArgs args) {
-  const int64_t row = blockIdx.x;
-  const int output_head = blockIdx.y * kPrepareWarps + threadIdx.x / 32;
-  const int layer_heads = args.heads + 2 * args.kv_heads;
-  const int layer = output_head / layer_heads;
-  const int head = output_head % layer_heads;
-  const bool is_there = layer < args.layers;  // whole warps
-  const bool is_query = head < args.heads;
-  const bool is_value = head >= args.heads + args.kv_heads;
-  const bool is_normed =
-      is_there && (is_query ? args.query_norm : args.key_norm) != nullptr;
-
-  Head<kDim> x;
-  const PassRow place = args.rows[row];
-  const int page =
-      args.kv.page_table[args.sequences[place.sequence].table_begin +
-                         place.slot / kPagePositions];
-  const auto angles = LoadVector<2 * x.kPairs>(
-      args.angles + int64_t{place.position} * kDim + 2 * x.Place(0));
-  typename Head<kDim>::Pairs weight[2] = {};
-  if (is_normed) {
-    const float* const norm =
-        is_query ? args.query_norm : args.key_norm + layer * kDim;
-    weight[0] = LoadVector<x.kPairs>(norm + x.Place(0));
-    weight[1] = LoadVector<x.kPairs>(norm + x.Place(1));
-  }
+  const HeadToPrepare<kDim> head(args, blockIdx.x,
+                                 blockIdx.y * kPrepareWarps + threadIdx.x / 32);
   WaitForPrevious();
   DependentsMayLaunch();
-  if (!is_there) return;
-  x.Load(args.parts, row, output_head);
-  if (!is_value) {
-    if (is_normed) x.Norm(weight, args.epsilon);
-    x.Turn(angles);
-  }
-  if (is_query) {
-    bf16_t* const to = args.queries + (row * args.heads + head) * kDim;
-    for (int half = 0; half < 2; ++half) {
-      StoreVector(to + x.Place(half), x.Rounded(half));
-    }
-    return;
-  }
-  const int kv_head = (head - args.heads) % args.kv_heads;
-  unsigned char* const panel =
-      args.kv.pages + page * args.kv.page_bytes +
-      PanelOffset(kDim, args.kv_heads, layer, kv_head, is_value);
-  for (int half = 0; half < 2; ++half) {
-    const int at = x.Place(half);
-    StoreVector(
-        reinterpret_cast<bf16_t*>(
-            panel + PanelPlace(kDim, place.slot % kPagePositions, at / 8)) +
-            at % 8,
-        x.Rounded(half));
-  }
+  head.Run();
 }
 
 }  // namespace

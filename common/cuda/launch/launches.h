@@ -31,6 +31,7 @@ void Launch(const Launcher& launcher, const PlaceRowsArgs& args);
 void Launch(const Launcher& launcher, const ExpertProductArgs& args);
 void Launch(const Launcher& launcher, const ChainArgs& args);
 void Launch(const Launcher& launcher, const MailArgs& args);
+void Launch(const Launcher& launcher, const LayerChainArgs& args);
 
 inline void LaunchKernel(const Launcher& launcher, const KernelArgs& args) {
   std::visit([&](const auto& of_kernel) { Launch(launcher, of_kernel); }, args);

@@ -56,8 +56,8 @@ absl::Status CudaDecoder::ReserveCounters() {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(scratch_.chain_counters,
-                   DeviceArray<uint32_t>::Make(device_, cuda::kChainCounters));
-  const std::vector<uint32_t> zeros(cuda::kChainCounters);
+                   DeviceArray<uint32_t>::Make(device_, cuda::kLayerCounters));
+  const std::vector<uint32_t> zeros(cuda::kLayerCounters);
   scratch_.chain_counters.Write(0, zeros);
   return device_.Wait(device_.Record());
 }
@@ -76,6 +76,12 @@ absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
   ASSIGN_OR_RETURN(on_device_.sequences, requests.Put(pass.sequences));
   ASSIGN_OR_RETURN(on_device_.tree_items, requests.Put(pass.tree_items));
   ASSIGN_OR_RETURN(on_device_.chain_items, requests.Put(pass.chain_items));
+  if (chains_attend_) {
+    ASSIGN_OR_RETURN(on_device_.layer_prefix_items,
+                     requests.Put(pass.layer_prefix_items));
+    ASSIGN_OR_RETURN(on_device_.layer_tree_items,
+                     requests.Put(pass.layer_tree_items));
+  }
   constexpr size_t kMinPages = 256;
   const size_t most_pages =
       std::bit_ceil(std::max(kMinPages, pass.page_tables[0].size()));
@@ -238,12 +244,21 @@ void CudaDecoder::LaunchLayer(int64_t index, const unsigned char* input,
 void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
                            const Target& target, bool has_next) {
   const cuda::KvPages kv = PagesOf(index, target);
-  queue_.Launch(Preparation(index, pass.num_rows(), kv));
-  Attend(index, pass, kv);
+  const cuda::PrepareArgs prepare = Preparation(index, pass.num_rows(), kv);
+  const cuda::AttendArgs attend = Attention(index, pass, kv);
   if (config_.layers[index].is_dense()) {
-    FeedForward(index, pass, target, has_next);
+    LaunchLayerChain(
+        {.prepare = prepare,
+         .attend = attend,
+         .prefix_items = on_device_.layer_prefix_items,
+         .tree_items = on_device_.layer_tree_items,
+         .num_prefix_items = static_cast<int>(pass.layer_prefix_items.size()),
+         .num_tree_items = static_cast<int>(pass.layer_tree_items.size()),
+         .chain = FeedForward(index, pass, target, has_next)});
     return;
   }
+  queue_.Launch(prepare);
+  queue_.Launch(attend);
   FeedExperts(index, pass);
   if (!has_next) return;
   queue_.Launch(InputNorm(index + 1, pass, target));
@@ -272,8 +287,9 @@ void CudaDecoder::FeedExperts(int64_t index, const CudaPass& pass) {
                   rows);
 }
 
-void CudaDecoder::FeedForward(int64_t index, const CudaPass& pass,
-                              const Target& target, bool has_next) {
+cuda::ChainArgs CudaDecoder::FeedForward(int64_t index, const CudaPass& pass,
+                                         const Target& target,
+                                         bool has_next) const {
   const CudaLayer& layer = weights_.layers[index];
   const int rows = pass.num_rows();
   float* const parts = scratch_.parts.data();
@@ -291,7 +307,19 @@ void CudaDecoder::FeedForward(int64_t index, const CudaPass& pass,
     chain.norms[1] = InputNorm(index + 1, pass, target);
     chain.products[3] = InputProduct(index + 1, scratch_.normed.data(), rows);
   }
-  LaunchChain(chain);
+  return chain;
+}
+
+void CudaDecoder::LaunchLayerChain(cuda::LayerChainArgs layer) {
+  if (!chains_attend_ || !cuda::LayerChainFits(layer, resident_blocks_)) {
+    queue_.Launch(layer.prepare);
+    queue_.Launch(layer.attend);
+    LaunchChain(layer.chain);
+    return;
+  }
+  layer.chain.blocks = cuda::ChainBlocks(layer.chain, resident_blocks_);
+  layer.chain.counters = scratch_.chain_counters.data();
+  queue_.Launch(layer);
 }
 
 void CudaDecoder::LaunchChain(cuda::ChainArgs chain) {
@@ -305,34 +333,33 @@ void CudaDecoder::LaunchChain(cuda::ChainArgs chain) {
   queue_.Launch(chain);
 }
 
-void CudaDecoder::Attend(int64_t index, const CudaPass& pass,
-                         const cuda::KvPages& kv) {
+cuda::AttendArgs CudaDecoder::Attention(int64_t index, const CudaPass& pass,
+                                        const cuda::KvPages& kv) const {
   const LayerShape& shape = config_.layers[index];
   const double scalar = shape.query_scalar > 0
                             ? shape.query_scalar
                             : static_cast<double>(config_.head_dim);
-  queue_.Launch(cuda::AttendArgs{
-      .queries = scratch_.queries.data(),
-      .kv = kv,
-      .rows = on_device_.rows,
-      .sequences = on_device_.sequences,
-      .paths = on_device_.paths,
-      .prefix_items = on_device_.prefix_items.at(shape.window),
-      .tree_items = on_device_.tree_items,
-      .chain_items = on_device_.chain_items,
-      .num_prefix_items =
-          static_cast<int>(pass.prefix_items.at(shape.window).size()),
-      .num_tree_items = static_cast<int>(pass.tree_items.size()),
-      .num_chain_items = static_cast<int>(pass.chain_items.size()),
-      .tree_pages = pass.tree_pages,
-      .kv_heads = static_cast<int>(config_.num_kv_heads),
-      .group = static_cast<int>(config_.num_heads / config_.num_kv_heads),
-      .head_dim = static_cast<int>(config_.head_dim),
-      .scale = cuda::AttendScale(scalar),
-      .window = static_cast<int>(shape.window),
-      .states = scratch_.states.data(),
-      .out = scratch_.attended.data(),
-      .out_block = RowBlock(pass.num_rows())});
+  return {.queries = scratch_.queries.data(),
+          .kv = kv,
+          .rows = on_device_.rows,
+          .sequences = on_device_.sequences,
+          .paths = on_device_.paths,
+          .prefix_items = on_device_.prefix_items.at(shape.window),
+          .tree_items = on_device_.tree_items,
+          .chain_items = on_device_.chain_items,
+          .num_prefix_items =
+              static_cast<int>(pass.prefix_items.at(shape.window).size()),
+          .num_tree_items = static_cast<int>(pass.tree_items.size()),
+          .num_chain_items = static_cast<int>(pass.chain_items.size()),
+          .tree_pages = pass.tree_pages,
+          .kv_heads = static_cast<int>(config_.num_kv_heads),
+          .group = static_cast<int>(config_.num_heads / config_.num_kv_heads),
+          .head_dim = static_cast<int>(config_.head_dim),
+          .scale = cuda::AttendScale(scalar),
+          .window = static_cast<int>(shape.window),
+          .states = scratch_.states.data(),
+          .out = scratch_.attended.data(),
+          .out_block = RowBlock(pass.num_rows())};
 }
 
 void CudaDecoder::Head(const CudaPass& pass, const Target& target) {

@@ -34,6 +34,7 @@ class CudaDecoder {
         device_(device),
         queue_(queue),
         resident_blocks_(device.info().resident_blocks),
+        chains_attend_(device.info().chains_attend),
         mixture_(config, device, queue),
         logits_(weights.head_or_tokens(), device, queue) {}
 
@@ -90,6 +91,8 @@ class CudaDecoder {
     std::map<int64_t, const cuda::PrefixItem*> prefix_items = {};  // by window
     const cuda::TreeItem* tree_items = nullptr;
     const cuda::ChainItem* chain_items = nullptr;
+    const cuda::PrefixItem* layer_prefix_items = nullptr;
+    const cuda::TreeItem* layer_tree_items = nullptr;
   };
   struct Scratch {
     cuda::DeviceArray<float> x, parts, states;
@@ -110,15 +113,18 @@ class CudaDecoder {
   cuda::KvPages PagesOf(int64_t layer, const Target& target) const;
   cuda::PrepareArgs Preparation(int64_t index, int rows,
                                 const cuda::KvPages& kv) const;
-  void Attend(int64_t index, const CudaPass& pass, const cuda::KvPages& kv);
-  // Each queues what follows a layer's attention.
-  void FeedForward(int64_t index, const CudaPass& pass, const Target& target,
-                   bool has_next);
+  cuda::AttendArgs Attention(int64_t index, const CudaPass& pass,
+                             const cuda::KvPages& kv) const;
+  // Returns what follows a layer's attention.
+  cuda::ChainArgs FeedForward(int64_t index, const CudaPass& pass,
+                              const Target& target, bool has_next) const;
+  // Queues it.
   void FeedExperts(int64_t index, const CudaPass& pass);
   cuda::ResidualNormArgs AttentionOutNorm(int64_t index,
                                           const CudaPass& pass) const;
   absl::Status ReserveCounters();
-  // Queues a chain, as such or kernel by kernel.
+  // Each queues a chain, as such or kernel by kernel.
+  void LaunchLayerChain(cuda::LayerChainArgs layer);
   void LaunchChain(cuda::ChainArgs chain);
   // Adds to `norm` the output of a layer.
   void AddOutput(int64_t index, int rows, cuda::ResidualNormArgs& norm) const;
@@ -136,6 +142,7 @@ class CudaDecoder {
   cuda::ComputeDevice& device_;
   cuda::KernelQueue& queue_;
   const int resident_blocks_;
+  const bool chains_attend_;
   CudaMixture mixture_;
   CudaLogits logits_;
   Description on_device_;

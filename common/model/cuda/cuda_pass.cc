@@ -89,6 +89,8 @@ void CudaPass::ForgetAttention() {
   for (auto& [window, items] : prefix_items) items.clear();
   tree_items.clear();
   chain_items.clear();
+  layer_prefix_items.clear();
+  layer_tree_items.clear();
   num_states = 0;
 }
 
@@ -97,6 +99,9 @@ void CudaPass::AddTreeItems(int first) {
   const int32_t index = last_sequence();
   for (int row = first; row < sequence.rows; row += cuda::kTreeItemRows) {
     tree_items.push_back({index, row});
+  }
+  for (int row = first; row < sequence.rows; row += cuda::kLayerItemRows) {
+    layer_tree_items.push_back({index, row});
   }
   const int first_page = sequence.prefix / kPagePositions;
   const int last_page = (sequence.prefix + sequence.rows - 1) / kPagePositions;
@@ -128,6 +133,12 @@ void CudaPass::AddPrefixItems(int first) {
            query += cuda::kPrefixItemQueries) {
         items.push_back({index, chunk, query});
       }
+    }
+  }
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    for (int query = first * group_; query < queries;
+         query += cuda::kLayerItemQueries) {
+      layer_prefix_items.push_back({index, chunk, query});
     }
   }
   num_states += int64_t{chunks} * kv_heads_ * queries;

@@ -46,6 +46,9 @@ class CudaPass {
   std::map<int64_t, std::vector<cuda::PrefixItem>> prefix_items;
   std::vector<cuda::TreeItem> tree_items;
   std::vector<cuda::ChainItem> chain_items;
+  // The work without windows of a chain that attends (LayerChainArgs).
+  std::vector<cuda::PrefixItem> layer_prefix_items;
+  std::vector<cuda::TreeItem> layer_tree_items;
   std::vector<int32_t> logit_rows;  // [rows] which row of logits, -1: none
   int num_logit_rows = 0;
   int tree_pages = 0;      // see AttendArgs

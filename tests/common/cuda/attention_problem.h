@@ -109,44 +109,85 @@ class AttentionPass {
     return PanelOffset(shape_.head_dim, shape_.kv_heads, 1, 0, 0);
   }
 
+  // The pass in a device's memory. What attention writes is NaN at first.
+  struct OnDevice {
+    DeviceArray<uint16_t> queries, paths;
+    DeviceArray<unsigned char> pages, out;
+    DeviceArray<int32_t> table;
+    DeviceArray<PassRow> rows;
+    DeviceArray<PassSequence> sequences;
+    DeviceArray<PrefixItem> prefix_items;
+    DeviceArray<TreeItem> tree_items;
+    DeviceArray<ChainItem> chain_items;
+    DeviceArray<float> states;
+    AttendArgs args = {};
+  };
+  OnDevice PutOn(ComputeDevice& device) const {
+    const int columns = shape_.heads() * shape_.head_dim;
+    OnDevice there = {
+        .queries = ArrayOf(device, queries_),
+        .paths = ArrayOf(device, paths_),
+        .pages = ArrayOf(device, pages_),
+        .out = NanArray<unsigned char>(
+            device, static_cast<int64_t>(ActivationBytes(rows(), columns))),
+        .table = ArrayOf(device, page_table_),
+        .rows = ArrayOf(device, rows_),
+        .sequences = ArrayOf(device, sequences_),
+        .prefix_items = ArrayOf(device, prefix_items_),
+        .tree_items = ArrayOf(device, tree_items_),
+        .chain_items = ArrayOf(device, chain_items_),
+        .states = NanArray<float>(device, states_ * (shape_.head_dim + 2))};
+    there.args = {.queries = there.queries.data(),
+                  .kv = {there.pages.data(), page_bytes(), there.table.data()},
+                  .rows = there.rows.data(),
+                  .sequences = there.sequences.data(),
+                  .paths = there.paths.data(),
+                  .prefix_items = there.prefix_items.data(),
+                  .tree_items = there.tree_items.data(),
+                  .chain_items = there.chain_items.data(),
+                  .num_prefix_items = static_cast<int>(prefix_items_.size()),
+                  .num_tree_items = static_cast<int>(tree_items_.size()),
+                  .num_chain_items = static_cast<int>(chain_items_.size()),
+                  .tree_pages = tree_pages_,
+                  .kv_heads = shape_.kv_heads,
+                  .group = shape_.group,
+                  .head_dim = shape_.head_dim,
+                  .scale = AttendScale(shape_.head_dim),
+                  .window = shape_.window,
+                  .states = there.states.data(),
+                  .out = there.out.data(),
+                  .out_block = RowBlock(rows())};
+    return there;
+  }
+
+  // The work of a chain that attends.
+  std::vector<PrefixItem> LayerPrefixItems() const {
+    std::vector<PrefixItem> items;
+    for (const PrefixItem& item : prefix_items_) {
+      if (item.first_query > 0) continue;  // the first one of a chunk
+      const int queries = sequences_[item.sequence].rows * shape_.group;
+      for (int q = 0; q < queries; q += kLayerItemQueries) {
+        items.push_back({item.sequence, item.chunk, q});
+      }
+    }
+    return items;
+  }
+  std::vector<TreeItem> LayerTreeItems() const {
+    std::vector<TreeItem> items;
+    for (size_t i = 0; i < sequences_.size(); ++i) {
+      for (int row = 0; row < sequences_[i].rows; row += kLayerItemRows) {
+        items.push_back({static_cast<int>(i), row});
+      }
+    }
+    return items;
+  }
+
   // [rows, heads * head_dim], rounded.
   std::vector<float> Attend(ComputeDevice& device) const {
-    const auto queries = ArrayOf(device, queries_);
-    const auto pages = ArrayOf(device, pages_);
-    const auto table = ArrayOf(device, page_table_);
-    const auto rows_there = ArrayOf(device, rows_);
-    const auto sequences = ArrayOf(device, sequences_);
-    const auto paths = ArrayOf(device, paths_);
-    const auto prefix_items = ArrayOf(device, prefix_items_);
-    const auto tree_items = ArrayOf(device, tree_items_);
-    const auto chain_items = ArrayOf(device, chain_items_);
-    const auto states =
-        NanArray<float>(device, states_ * (shape_.head_dim + 2));
+    const OnDevice there = PutOn(device);
     const int columns = shape_.heads() * shape_.head_dim;
-    const auto out = NanArray<unsigned char>(
-        device, static_cast<int64_t>(ActivationBytes(rows(), columns)));
-    device.Launch(
-        AttendArgs{.queries = queries.data(),
-                   .kv = {pages.data(), page_bytes(), table.data()},
-                   .rows = rows_there.data(),
-                   .sequences = sequences.data(),
-                   .paths = paths.data(),
-                   .prefix_items = prefix_items.data(),
-                   .tree_items = tree_items.data(),
-                   .chain_items = chain_items.data(),
-                   .num_prefix_items = static_cast<int>(prefix_items_.size()),
-                   .num_tree_items = static_cast<int>(tree_items_.size()),
-                   .num_chain_items = static_cast<int>(chain_items_.size()),
-                   .tree_pages = tree_pages_,
-                   .kv_heads = shape_.kv_heads,
-                   .group = shape_.group,
-                   .head_dim = shape_.head_dim,
-                   .scale = AttendScale(shape_.head_dim),
-                   .window = shape_.window,
-                   .states = states.data(),
-                   .out = out.data(),
-                   .out_block = RowBlock(rows())});
-    const std::vector<unsigned char> packed = ValuesOf(device, out);
+    device.Launch(there.args);
+    const std::vector<unsigned char> packed = ValuesOf(device, there.out);
     std::vector<float> values(int64_t{rows()} * columns);
     for (int row = 0; row < rows(); ++row) {
       for (int i = 0; i < columns; ++i) {

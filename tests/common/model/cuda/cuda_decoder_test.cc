@@ -85,12 +85,19 @@ class CudaDecoderTest : public ::testing::Test {
     return parents;
   }
 
-  // Returns how many of the kernels are chains.
-  static int64_t Chains(const std::vector<cuda::KernelArgs>& kernels) {
+  template <typename Args>
+  static int64_t CountOf(const std::vector<cuda::KernelArgs>& kernels) {
     return std::count_if(kernels.begin(), kernels.end(),
                          [](const cuda::KernelArgs& args) {
-                           return std::holds_alternative<cuda::ChainArgs>(args);
+                           return std::holds_alternative<Args>(args);
                          });
+  }
+  // Returns how many of the kernels are chains, without attention and with it.
+  static int64_t Chains(const std::vector<cuda::KernelArgs>& kernels) {
+    return CountOf<cuda::ChainArgs>(kernels);
+  }
+  static int64_t LayerChains(const std::vector<cuda::KernelArgs>& kernels) {
+    return CountOf<cuda::LayerChainArgs>(kernels);
   }
 
   cuda::EmulatedDevice device_{{.resident_blocks = 0}};
@@ -150,6 +157,26 @@ TEST_F(CudaDecoderTest, TreesAreNotAttendedToAsChains) {
            {{std::vector<int32_t>(8, 0)}}, 130);
   EXPECT_EQ(pass.tree_items.size(), 33);
   EXPECT_TRUE(pass.chain_items.empty());
+}
+
+// A chain that attends takes the place of Prepare and of attention as well.
+// Where it cannot, they are launched before one that does not attend.
+TEST_F(CudaDecoderTest, ChainsAttendWhereTheDeviceSaysSo) {
+  cuda::EmulatedDevice chaining({.resident_blocks = 132});
+  decoder_ = NewDecoder(chaining);
+  const auto chained = KernelsOf({{100, Star(40)}});
+  EXPECT_EQ(LayerChains(chained), 0);
+  cuda::EmulatedDevice attending(
+      {.resident_blocks = 132, .chains_attend = true});
+  decoder_ = NewDecoder(attending);
+  const auto attended = KernelsOf({{100, Star(40)}});
+  EXPECT_EQ(LayerChains(attended), config_.num_layers);
+  EXPECT_EQ(std::ssize(attended) + 2 * config_.num_layers, std::ssize(chained));
+  EXPECT_TRUE(KernelsOf({{95, Chain(40)}}) == attended);
+  const auto prompt = KernelsOf({{100, Chain(100)}});
+  EXPECT_EQ(LayerChains(prompt), 0);
+  EXPECT_EQ(Chains(prompt), config_.num_layers);
+  decoder_ = nullptr;  // before its device
 }
 
 // A chain takes the place of six kernels, that of the last layer of four.

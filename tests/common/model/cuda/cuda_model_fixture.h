@@ -107,13 +107,17 @@ class CudaModelTest : public ::testing::TestWithParam<
     return std::make_shared<cuda::EmulatedDevice>(
         cuda::EmulatedDevice::Options{.seed = seed, .resident_blocks = 0});
   }
-  // Returns one that runs chains where it can.
-  std::shared_ptr<cuda::ComputeDevice> ChainingDevice(uint64_t seed) {
+  // Returns one that runs chains where it can, with attention or without it.
+  std::shared_ptr<cuda::ComputeDevice> ChainingDevice(uint64_t seed,
+                                                      bool chains_attend) {
     if (cuda_ == nullptr) {
       return std::make_shared<cuda::EmulatedDevice>(
-          cuda::EmulatedDevice::Options{.seed = seed, .resident_blocks = 132});
+          cuda::EmulatedDevice::Options{.seed = seed,
+                                        .resident_blocks = 132,
+                                        .chains_attend = chains_attend});
     }
-    auto opened = cuda::OpenCudaDevice(0, {.runs_chains = true});
+    auto opened = cuda::OpenCudaDevice(
+        0, {.runs_chains = true, .chains_attend = chains_attend});
     EXPECT_TRUE(opened.ok()) << opened.status();
     return *std::move(opened);
   }

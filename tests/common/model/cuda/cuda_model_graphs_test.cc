@@ -90,9 +90,9 @@ TEST_P(CudaModelTest, GraphsChangeNoBit) {
 
 TEST_P(CudaModelTest, ChainsChangeNoBit) {
   const Given launched = TakeRounds(*Load(), kVocab);
-  for (const uint64_t seed : {2, 3}) {
-    options_.cuda_graphs = seed == 3;
-    const auto model = LoadOn(ChainingDevice(seed));
+  for (const uint64_t seed : {2, 3, 4}) {
+    options_.cuda_graphs = seed >= 3;
+    const auto model = LoadOn(ChainingDevice(seed, /*chains_attend=*/seed > 3));
     const Given chained = TakeRounds(*model, kVocab);
     EXPECT_EQ(chained.logits, launched.logits) << seed;
     EXPECT_EQ(chained.features, launched.features) << seed;
