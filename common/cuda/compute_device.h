@@ -24,7 +24,7 @@ struct DeviceInfo {
   // Blocks of a kernel that stays which are on the device at once, one on each
   // multiprocessor; 0: it is not to run such kernels.
   int resident_blocks = 0;
-  bool carries_mail = false;  // kernels reach kHost memory (MailArgs)
+  bool carries_mail = false;   // kernels reach kHost memory (MailArgs)
   bool chains_attend = false;  // a layer's attention may run in its chain
 };
 

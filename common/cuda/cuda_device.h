@@ -15,7 +15,7 @@ struct CudaDeviceOptions {
   bool dependent_launches = true;
   // Layers run as chains (ChainArgs) where they can.
   bool runs_chains = kRunsChains;
-  bool carries_mail = kCarriesMail;  // see DeviceInfo
+  bool carries_mail = kCarriesMail;    // see DeviceInfo
   bool chains_attend = kChainsAttend;  // LayerChainArgs, where there are chains
 };
 

@@ -429,13 +429,11 @@ struct ReadArgs {
   bool operator==(const ReadArgs&) const = default;
 };
 
-using KernelArgs =
-    std::variant<EmbedArgs, ResidualNormArgs, TakeRowsArgs, ProductArgs,
-                 PrepareArgs, AttendArgs, KeepArgs, GatherTapsArgs, DrawArgs,
-                 FilterArgs, PerturbArgs, RankArgs, GatherArgs,
-                 RandomWeightsArgs, ReadArgs, RouteArgs, GroupRowsArgs,
-                 PlaceRowsArgs, ExpertProductArgs, ChainArgs, LayerChainArgs,
-                 MailArgs>;
+using KernelArgs = std::variant<
+    EmbedArgs, ResidualNormArgs, TakeRowsArgs, ProductArgs, PrepareArgs,
+    AttendArgs, KeepArgs, GatherTapsArgs, DrawArgs, FilterArgs, PerturbArgs,
+    RankArgs, GatherArgs, RandomWeightsArgs, ReadArgs, RouteArgs, GroupRowsArgs,
+    PlaceRowsArgs, ExpertProductArgs, ChainArgs, LayerChainArgs, MailArgs>;
 
 }  // namespace espalier::cuda
 
