@@ -65,7 +65,8 @@ absl::Status AttentionOfLayers::Allocate(ComputeDevice& device,
     pass_rows.push_back({.position = prefix + row, .slot = prefix + row});
   }
   std::vector<float> angles(int64_t{prefix + rows_} * dim);
-  for (size_t i = 0; i < angles.size(); ++i) angles[i] = i % 2 == 0 ? 0.8f : 0.6f;
+  for (size_t i = 0; i < angles.size(); ++i)
+    angles[i] = i % 2 == 0 ? 0.8f : 0.6f;
   const std::vector<PrefixItem> items =
       PrefixItems(whole, rows_ * group, kPrefixItemQueries);
   const std::vector<PrefixItem> layer_items =
@@ -76,9 +77,9 @@ absl::Status AttentionOfLayers::Allocate(ComputeDevice& device,
   ASSIGN_OR_RETURN(pages_, ArrayOf(device, kv));
   ASSIGN_OR_RETURN(table_, ArrayOf(device, table));
   ASSIGN_OR_RETURN(pass_rows_, ArrayOf(device, pass_rows));
-  ASSIGN_OR_RETURN(
-      sequence_, ArrayOf(device, std::vector<PassSequence>{
-                                     {.prefix = prefix, .rows = rows_}}));
+  ASSIGN_OR_RETURN(sequence_,
+                   ArrayOf(device, std::vector<PassSequence>{
+                                       {.prefix = prefix, .rows = rows_}}));
   ASSIGN_OR_RETURN(paths_, ArrayOf(device, path));
   ASSIGN_OR_RETURN(angles_, ArrayOf(device, angles));
   ASSIGN_OR_RETURN(prefix_items_, ArrayOf(device, items));
@@ -87,9 +88,8 @@ absl::Status AttentionOfLayers::Allocate(ComputeDevice& device,
   ASSIGN_OR_RETURN(layer_tree_items_, ArrayOf(device, layer_trees));
   ASSIGN_OR_RETURN(queries_, DeviceArray<uint16_t>::Make(
                                  device, int64_t{rows_} * heads * dim));
-  ASSIGN_OR_RETURN(states_,
-                   DeviceArray<float>::Make(
-                       device, chunks * heads * rows_ * (dim + 2)));
+  ASSIGN_OR_RETURN(states_, DeviceArray<float>::Make(
+                                device, chunks * heads * rows_ * (dim + 2)));
   const KvPages of_pages = {pages_.data(), page_bytes, table_.data()};
   args_.prepare = {.parts = {},
                    .angles = angles_.data(),

@@ -43,7 +43,7 @@ class Layers {
   // Starts anew from the same rows.
   absl::Status Reset() {
     x_.Write(0, ones_);
-    parts_.Write(0, std::vector<float>(parts_.size(), 0.25f));
+    parts_.Write(0, first_parts_);
     counters_.Write(0, zeros_);
     return Wait();
   }
@@ -105,6 +105,7 @@ class Layers {
                         PartsSize(qkv, hidden)};
     ASSIGN_OR_RETURN(parts_, Array<float>::Make(*device_, std::max(sizes)));
     ASSIGN_OR_RETURN(weight_, Array<float>::Make(*device_, hidden));
+    first_parts_.assign(parts_.size(), 0.25f);
     weight_.Write(0, absl::MakeSpan(ones_).subspan(0, hidden));
     ASSIGN_OR_RETURN(counters_,
                      Array<uint32_t>::Make(*device_, kLayerCounters));
@@ -183,7 +184,7 @@ class Layers {
   ChainLayer shape_;
   int rows_;
   uint64_t seed_ = 0;
-  std::vector<float> ones_;
+  std::vector<float> ones_, first_parts_;
   std::vector<uint32_t> zeros_;
   Array<float> x_, parts_, weight_;
   Array<uint32_t> counters_;
