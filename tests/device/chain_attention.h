@@ -7,12 +7,13 @@
 #include "common/cuda/compute_device.h"
 #include "common/cuda/device_array.h"
 #include "common/cuda/kernel_args.h"
+#include "common/cuda/layout.h"
 #include "tests/device/chain_timing.h"
 
 namespace espalier::cuda {
 
-// What the attention of layers reads and writes: a sequence of random K/V,
-// of each layer its own, and rows in a line after it.
+// Holds what the attention of layers reads and writes: a sequence of random
+// K/V, of each layer its own, and rows in a line after it.
 class AttentionOfLayers {
  public:
   // out: activations [rows, heads * head_dim].
@@ -28,7 +29,11 @@ class AttentionOfLayers {
  private:
   AttentionOfLayers(const ChainAttention& shape, int layers, int rows)
       : shape_(shape), layers_(layers), rows_(rows) {}
-  absl::Status Allocate(ComputeDevice& device, unsigned char* out);
+  absl::Status Allocate(ComputeDevice& device);
+  absl::Status AllocateItems(ComputeDevice& device);
+  void Describe(unsigned char* out);
+  int whole_pages() const { return shape_.prefix / kPagePositions; }
+  int pages() const { return (shape_.prefix + rows_ - 1) / kPagePositions + 1; }
 
   ChainAttention shape_;
   int layers_, rows_;
