@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "common/cuda/device_array.h"
 #include "common/cuda/layout.h"
 #include "common/cuda/product_shape.h"
+#include "tests/device/chain_attention.h"
 
 namespace espalier::cuda {
 namespace {
@@ -26,30 +28,48 @@ class Layers {
  public:
   static absl::StatusOr<Layers> Make(ComputeDevice& device,
                                      const ChainLayer& shape, int count,
-                                     int rows) {
+                                     int rows,
+                                     const ChainAttention* attention) {
     Layers layers(device, shape, rows);
     RETURN_IF_ERROR(layers.Allocate(count));
+    if (attention != nullptr) {
+      ASSIGN_OR_RETURN(layers.attention_,
+                       AttentionOfLayers::Make(device, *attention, count, rows,
+                                               layers.attended_.data()));
+    }
     return layers;
   }
 
   // Starts anew from the same rows.
   absl::Status Reset() {
     x_.Write(0, ones_);
+    parts_.Write(0, first_parts_);
     counters_.Write(0, zeros_);
     return Wait();
   }
   absl::Status Wait() { return device_->Wait(device_->Record()); }
 
   void LaunchEach() {
-    for (const ChainArgs& chain : chains_) {
-      ForEachOfChain(chain,
+    for (int i = 0; i < count(); ++i) {
+      LaunchAttention(i);
+      ForEachOfChain(chains_[i],
                      [this](const auto& kernel) { device_->Launch(kernel); });
     }
   }
   void LaunchChains() {
-    for (const ChainArgs& chain : chains_) device_->Launch(chain);
+    for (int i = 0; i < count(); ++i) {
+      LaunchAttention(i);
+      device_->Launch(chains_[i]);
+    }
+  }
+  void LaunchAttendingChains() {
+    for (int i = 0; i < count(); ++i) device_->Launch(LayerOf(i));
   }
   const ChainArgs& first() const { return chains_[0]; }
+  // REQUIRES: there is attention.
+  LayerChainArgs LayerOf(int layer) const {
+    return attention_->LayerOf(layer, chains_[layer], parts_.data());
+  }
   int count() const { return static_cast<int>(chains_.size()); }
 
   // Returns the residual stream and the parts of qkv.
@@ -69,7 +89,14 @@ class Layers {
         shape_(shape),
         rows_(rows),
         ones_(int64_t{rows} * shape.hidden, 1.0f),
-        zeros_(kChainCounters) {}
+        zeros_(kLayerCounters) {}
+
+  void LaunchAttention(int layer) {
+    if (!attention_.has_value()) return;
+    const LayerChainArgs args = LayerOf(layer);
+    device_->Launch(args.prepare);
+    device_->Launch(args.attend);
+  }
 
   absl::Status Allocate(int count) {
     const auto [attended, hidden, ffn, qkv] = shape_;
@@ -78,9 +105,10 @@ class Layers {
                         PartsSize(qkv, hidden)};
     ASSIGN_OR_RETURN(parts_, Array<float>::Make(*device_, std::max(sizes)));
     ASSIGN_OR_RETURN(weight_, Array<float>::Make(*device_, hidden));
+    first_parts_.assign(parts_.size(), 0.25f);
     weight_.Write(0, absl::MakeSpan(ones_).subspan(0, hidden));
     ASSIGN_OR_RETURN(counters_,
-                     Array<uint32_t>::Make(*device_, kChainCounters));
+                     Array<uint32_t>::Make(*device_, kLayerCounters));
     ASSIGN_OR_RETURN(attended_,
                      NewRandom(PaddedRows(rows_), attended, 0x1p-3f));
     ASSIGN_OR_RETURN(normed_, NewRandom(PaddedRows(rows_), hidden, 0));
@@ -156,13 +184,14 @@ class Layers {
   ChainLayer shape_;
   int rows_;
   uint64_t seed_ = 0;
-  std::vector<float> ones_;
+  std::vector<float> ones_, first_parts_;
   std::vector<uint32_t> zeros_;
   Array<float> x_, parts_, weight_;
   Array<uint32_t> counters_;
   Array<unsigned char> attended_, normed_, gated_;
   std::vector<Array<unsigned char>> weights_;
   std::vector<ChainArgs> chains_;
+  std::optional<AttentionOfLayers> attention_;
 };
 
 double Median(std::vector<double> values) {
@@ -175,20 +204,26 @@ double Median(std::vector<double> values) {
 
 absl::StatusOr<ChainTimes> TimeChains(ComputeDevice& device,
                                       const ChainLayer& shape, int layers,
-                                      int rows, int turns) {
-  ASSIGN_OR_RETURN(Layers all, Layers::Make(device, shape, layers, rows));
+                                      int rows, int turns,
+                                      const ChainAttention* attention) {
+  ASSIGN_OR_RETURN(Layers all,
+                   Layers::Make(device, shape, layers, rows, attention));
   const int blocks = device.info().resident_blocks;
-  if (!ChainFits(all.first(), blocks)) {
+  if (!ChainFits(all.first(), blocks) ||
+      (attention != nullptr && !LayerChainFits(all.LayerOf(0), blocks))) {
     return absl::FailedPreconditionError(
         absl::StrCat("no chain of ", rows, " rows on a device that holds ",
                      blocks, " blocks"));
   }
-  const std::function<void()> ways[] = {[&] { all.LaunchEach(); },
-                                        [&] { all.LaunchChains(); }};
-  std::vector<double> times[2];
-  std::vector<float> results[2];
+  std::vector<std::function<void()>> ways = {[&] { all.LaunchEach(); },
+                                             [&] { all.LaunchChains(); }};
+  if (attention != nullptr) {
+    ways.emplace_back([&] { all.LaunchAttendingChains(); });
+  }
+  std::vector<std::vector<double>> times(ways.size());
+  std::vector<std::vector<float>> results(ways.size());
   for (int turn = 0; turn <= turns; ++turn) {  // the first one is not counted
-    for (int way = 0; way < 2; ++way) {
+    for (size_t way = 0; way < ways.size(); ++way) {
       RETURN_IF_ERROR(all.Reset());
       const absl::Time start = absl::Now();
       ways[way]();
@@ -198,11 +233,15 @@ absl::StatusOr<ChainTimes> TimeChains(ComputeDevice& device,
       ASSIGN_OR_RETURN(results[way], all.Results());
     }
   }
-  return ChainTimes{
-      .chain_us = Median(times[1]),
-      .launches_us = Median(times[0]),
-      .same_bits = std::memcmp(results[0].data(), results[1].data(),
-                               results[0].size() * 4) == 0};
+  const bool same_bits = std::all_of(
+      results.begin(), results.end(), [&](const std::vector<float>& result) {
+        return std::memcmp(results[0].data(), result.data(),
+                           result.size() * 4) == 0;
+      });
+  return ChainTimes{.chain_us = Median(times[1]),
+                    .launches_us = Median(times[0]),
+                    .attending_us = attention == nullptr ? 0 : Median(times[2]),
+                    .same_bits = same_bits};
 }
 
 }  // namespace espalier::cuda

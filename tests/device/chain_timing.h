@@ -12,18 +12,26 @@ struct ChainLayer {
 };
 inline constexpr ChainLayer kQwen3ChainLayer = {4096, 4096, 12288, 6144};
 
+// The attention of a layer: rows in a line after a prefix.
+struct ChainAttention {
+  int kv_heads = 0, group = 0, head_dim = 0, prefix = 0;
+};
+inline constexpr ChainAttention kQwen3ChainAttention = {8, 4, 128, 1000};
+
 struct ChainTimes {
   double chain_us = 0, launches_us = 0;  // of a layer, the median of several
+  double attending_us = 0;               // of a chain with attention inside
   bool same_bits = false;                // of the residual stream and of qkv
 };
 
-// Times layers without attention as chains beside the same kernels launched one
-// by one, the ways in turns. So many layers have weights of their own, which
-// should be more than a cache holds. FAILED_PRECONDITION: the device does not
-// run such a chain. RESOURCE_EXHAUSTED, UNAVAILABLE: as of the device.
-absl::StatusOr<ChainTimes> TimeChains(ComputeDevice& device,
-                                      const ChainLayer& shape, int layers,
-                                      int rows, int turns);
+// Times layers as chains beside the same kernels launched one by one, the ways
+// in turns; without attention, or with it before chains and inside them. So
+// many layers have weights of their own, which should be more than a cache
+// holds. FAILED_PRECONDITION: the device does not run such a chain.
+// RESOURCE_EXHAUSTED, UNAVAILABLE: as of the device.
+absl::StatusOr<ChainTimes> TimeChains(
+    ComputeDevice& device, const ChainLayer& shape, int layers, int rows,
+    int turns, const ChainAttention* attention = nullptr);
 
 }  // namespace espalier::cuda
 

@@ -27,6 +27,40 @@ absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenForChains(bool emulated) {
   std::exit(1);
 }
 
+// Whole layers, with attention inside their chains or launched before them.
+Finding TuneAttendingChain(ComputeDevice& device, bool tiny) {
+  constexpr double kMinGain = 4;  // us of a layer of 65 rows
+  constexpr int kRows = 65;
+  const ChainLayer shape =
+      tiny ? ChainLayer{128, 128, 192, 256} : kQwen3ChainLayer;
+  const ChainAttention attention =
+      tiny ? ChainAttention{1, 2, 64, 70} : kQwen3ChainAttention;
+  const int layers = tiny ? 2 : 12, turns = tiny ? 1 : 31;
+  Finding finding = {
+      .form = "attention in the chain in place of launches before it",
+      .threshold = absl::StrFormat("%.0f us less at %d rows, the same bits",
+                                   kMinGain, kRows)};
+  bool same_bits = true;
+  for (const int rows : {1, 16, kRows}) {
+    const auto times =
+        TimeChains(device, shape, layers, rows, turns, &attention);
+    if (!times.ok()) Fail(times.status());
+    same_bits &= times->same_bits;
+    absl::StrAppendFormat(&finding.figure,
+                          "a layer of %d rows: %.1f of %.1f us, launched "
+                          "%.1f us%s; ",
+                          rows, times->attending_us, times->chain_us,
+                          times->launches_us,
+                          times->same_bits ? "" : ", OTHER BITS");
+    finding.is_taken =
+        same_bits && times->chain_us - times->attending_us >= kMinGain;
+  }
+  finding.line = absl::StrCat("common/cuda/chain_shape.h: kChainsAttend = ",
+                              finding.is_taken ? "true" : "false");
+  finding.is_in_source = kChainsAttend == finding.is_taken;
+  return finding;
+}
+
 }  // namespace
 
 // Experiment 4 of the study: layers without attention, all of them as chains.
@@ -53,7 +87,7 @@ std::vector<Finding> TuneChain(Tuner& tuner) {
   finding.line = absl::StrCat("common/cuda/chain_shape.h: kRunsChains = ",
                               finding.is_taken ? "true" : "false");
   finding.is_in_source = kRunsChains == finding.is_taken;
-  return {finding};
+  return {finding, TuneAttendingChain(**device, tuner.tiny())};
 }
 
 }  // namespace espalier::cuda

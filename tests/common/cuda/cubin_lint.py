@@ -168,7 +168,8 @@ KERNELS = {
 }
 # Bytes of stack of kernels whose sums leave too few registers.
 SPILLS = {"AttendTree<256, false>": 16, "AttendTree<256, true>": 24,
-          "LayerChain<16, true, 128>": 16}
+          "LayerChain<144, false, 64>": 8, "LayerChain<16, true, 128>": 16,
+          "LayerChain<32, true, 128>": 8}
 # How often, in every product and chain: more of them, and products wait for each other.
 COUNTS = {"WARPGROUP.ARRIVE": 1, "WARPGROUP.DEPBAR": 2}
 REGISTERS = 65536  # of a multiprocessor
