@@ -170,7 +170,8 @@ __global__ void __launch_bounds__(kProbeGroups * 128, 1)
   Out<float>(args)[threadIdx.x] = sum;
 }
 
-// in: [kProbePhases, threads]; out: the same. Each phase copies a part.
+// in: [kProbePhases, threads]; out: the same. Each phase copies a part, half of
+// it after a hint.
 __global__ void PhaseProbe(const __grid_constant__ ProbeArgs args) {
   SHARED_MEMORY(shared);
   constexpr int kBytes = kProbeThreads * 4;
@@ -183,6 +184,7 @@ __global__ void PhaseProbe(const __grid_constant__ ProbeArgs args) {
   __syncthreads();
   for (int phase = 0; phase < kProbePhases; ++phase) {
     if (threadIdx.x == 0) {
+      HintL2(args.in + phase * kBytes, kBytes / 2);
       BarrierArriveExpect(barrier, kBytes);
       BulkCopy(shared, args.in + phase * kBytes, kBytes / 2, barrier);
       BulkCopy(shared + kBytes / 2, args.in + phase * kBytes + kBytes / 2,

@@ -153,6 +153,16 @@ void Block::BeginCopy(const CopyInFlight& copy) {
   if (to % 16 != 0) Fail("a bulk copy is not aligned to 16 bytes");
   std::memset(At(to, copy.bytes), 0xff, copy.bytes);
   copies_.push_back(copy);
+  const auto hint = std::find(open_hints_.begin(), open_hints_.end(),
+                              Hint{copy.from, copy.bytes});
+  if (hint != open_hints_.end()) open_hints_.erase(hint);
+}
+
+void Block::NoteHint(const Hint& hint) {
+  if (reinterpret_cast<uintptr_t>(hint.from) % 16 != 0 || hint.bytes % 16 != 0)
+    Fail("a hint is not of whole pieces of 16 bytes");
+  open_hints_.push_back(hint);
+  ++hints_;
 }
 
 // Lands a random one of the copies under way; false: there is none.
@@ -219,6 +229,8 @@ bool Block::Step() {
 void Block::CheckEnd() {
   current_block = this;
   if (!copies_.empty()) Fail("the block ended while copies were under way");
+  if (!open_hints_.empty())
+    Fail("a hint at what no bulk copy of the block brings after it");
   if (!waited_for_previous_)
     Fail("the block never waited for the kernel before");
   current_block = nullptr;

@@ -101,6 +101,15 @@ class Block {
   // 16-byte pieces; read and written later, before the barrier says so.
   void BeginCopy(const CopyInFlight& copy);
 
+  // Has a bulk copy of the same bytes to follow.
+  struct Hint {
+    const void* from = nullptr;
+    size_t bytes = 0;
+    bool operator==(const Hint&) const = default;
+  };
+  void NoteHint(const Hint& hint);
+  int hints() const { return hints_; }
+
   // Until something has happened to a counter in the device's memory.
   void PollCounter();
   void NoteCounterAdd() { counted_ = true; }
@@ -153,6 +162,8 @@ class Block {
   std::array<Named, 16> named_;
   BarrierTable barriers_;
   std::vector<CopyInFlight> copies_;
+  std::vector<Hint> open_hints_;  // no copy has followed yet
+  int hints_ = 0;
   std::vector<bool> unfenced_;  // [threads]
   bool counted_ = false;
   std::vector<uint64_t> haste_;  // of each warp

@@ -62,7 +62,10 @@ void ResidentGrid::Finish() {
     }
   }
   if (!waiting.empty()) Block::Fail("deadlock of blocks" + Describe());
-  for (const Resident& each : blocks_) each.block->CheckEnd();
+  for (const Resident& each : blocks_) {
+    each.block->CheckEnd();
+    hints_ += each.block->hints();
+  }
   blocks_.clear();
 }
 

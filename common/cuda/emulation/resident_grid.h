@@ -26,6 +26,8 @@ class ResidentGrid {
   void RunAhead();
   // The kernel before has ended: all blocks run to their ends.
   void Finish();
+  // Returns how many hints the blocks gave.
+  int hints() const { return hints_; }
 
  private:
   struct Resident {
@@ -43,6 +45,7 @@ class ResidentGrid {
   StackPool& stacks_;
   std::mt19937_64 random_;
   std::vector<Resident> blocks_;  // empty: not begun
+  int hints_ = 0;
 };
 
 }  // namespace espalier::cuda::emulation

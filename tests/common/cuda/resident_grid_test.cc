@@ -234,6 +234,29 @@ TEST(ResidentGridDeathTest, NamesCopiesWithoutAFence) {
                "after a counter, without a fence");
 }
 
+TEST(ResidentGridDeathTest, NamesHintsAtWhatNoCopyBringsLater) {
+  GTEST_FLAG_SET(death_test_style, "fast");
+  alignas(16) static const unsigned char source[32] = {};
+  const auto hint = [](const unsigned char* at, uint32_t bytes) {
+    RunBlocks(1, [=] {
+      WaitForPrevious();
+      unsigned char* const shared = Block::Current().shared();
+      auto* const barrier = reinterpret_cast<uint64_t*>(shared + 512);
+      if (threadIdx.x > 0) return;
+      BarrierInit(barrier, 1);
+      FenceBarrierInit();
+      HintL2(at, bytes);
+      BarrierArriveExpect(barrier, 16);
+      BulkCopy(shared, source, 16, barrier);
+      BarrierWait(barrier, 0);
+    });
+  };
+  hint(source, 16);
+  EXPECT_DEATH(hint(source + 16, 16), "a hint at what no bulk copy");
+  EXPECT_DEATH(hint(source, 32), "a hint at what no bulk copy");
+  EXPECT_DEATH(hint(source + 8, 16), "whole pieces");
+}
+
 // Blocks that run in turn cannot wait for each other: only a kernel that is
 // launched as one that stays has counters.
 TEST(ResidentGridDeathTest, BlocksOfOtherGridsDoNotWait) {
