@@ -16,6 +16,9 @@ namespace espalier::cuda {
 inline constexpr bool kRunsChains = false;
 // Where they do, a layer's attention runs in its chain, if LayerChainFits.
 inline constexpr bool kChainsAttend = false;
+// There, a block hints at weights of its first products while its ring is full
+// of what attention reads.
+inline constexpr bool kHintsWeights = false;
 
 // With fewer blocks, the products of a layer would take two rounds of them.
 inline constexpr int kMinChainBlocks = 128;
@@ -35,6 +38,9 @@ ESPALIER_HOST_DEVICE constexpr int ChainPages(int row_block, int page_bytes,
   const int most = 192 << 10;
   return (room < most ? room : most) / page_bytes;
 }
+
+// Weights that a block hints at: about as many as fill its ring.
+inline constexpr int kHintedBytes = 160 << 10;
 
 // Hands each kernel of a chain to `act`, in their order.
 template <typename Act>

@@ -14,15 +14,20 @@ inline constexpr int kChainWorkers = kChainGroups * 128;  // threads
 // Two more warps: one thread of each brings weights and rows.
 inline constexpr int kChainThreads = kChainWorkers + 64;
 
+// No ring has more pages.
+inline constexpr int kMaxChainPages = 64;
+
 // The shared memory of a chain's block: a ring of pages, each a tile of
 // weights of so many bytes, and one of slots, each a tile of rows. Both run on
 // over the ends of products. `kMoreBytes` are for other things.
-template <int kRows, int kWeightBytes, int kMoreBytes = 0>
+template <int kRows, int kWeightBytes, int kMoreBytes = 0,
+          int kMaxPages = kMaxChainPages>
 struct ChainRings {
   static constexpr int kPageBytes = kWeightBytes;
   static constexpr int kSlotBytes = kRows * kTileRowBytes;
   static constexpr int kSlots = kChainSlots;
-  static constexpr int kPages = ChainPages(kRows, kPageBytes, kMoreBytes);
+  static constexpr int kPages =
+      std::min(ChainPages(kRows, kPageBytes, kMoreBytes), kMaxPages);
   static constexpr int kSharedBytes =
       kPages * kPageBytes + kSlots * kSlotBytes + kChainRestBytes + kMoreBytes;
   static constexpr int kSums = 32;  // of a row's warps, for two rows
@@ -105,6 +110,23 @@ DEVICE void ForPartsOfBlock(const ProductArgs& product, Act act) {
   }
 }
 
+// act(number, from): each tile of a product's weights that is this block's, in
+// the order in which tiles are read. `number` goes on behind them.
+template <typename Rings, typename Act>
+DEVICE void ForWeightsOfBlock(const ProductArgs& product, uint32_t& number,
+                              Act act) {
+  const int64_t all_tiles = product.inputs / kTileColumns;
+  ForPartsOfBlock(product, [&](const ProductPart& part) {
+    for (int tile = part.first_tile; tile < part.first_tile + part.tiles;
+         ++tile) {
+      for (int strip = 0; strip < part.strips; ++strip, ++number) {
+        const int64_t at = (part.first_strip + strip) * all_tiles + tile;
+        act(number, product.weights + at * Rings::kPageBytes);
+      }
+    }
+  });
+}
+
 // Brings the weights of all products. They wait for nobody, so the ring fills
 // with the next product's while rows of this one are not there yet. Called by
 // one thread. `page`: the first one.
@@ -113,17 +135,10 @@ DEVICE void BringWeights(const ChainArgs& args, const Rings& rings,
                          uint32_t page) {
   for (int step = 0; step < args.num_steps; ++step) {
     if (IsChainNorm(step)) continue;
-    const ProductArgs& product = args.products[ChainProduct(step)];
-    const int64_t all_tiles = product.inputs / kTileColumns;
-    ForPartsOfBlock(product, [&](const ProductPart& part) {
-      for (int tile = part.first_tile; tile < part.first_tile + part.tiles;
-           ++tile) {
-        for (int strip = 0; strip < part.strips; ++strip, ++page) {
-          const int64_t at = (part.first_strip + strip) * all_tiles + tile;
-          rings.FillPage(page, product.weights + at * Rings::kPageBytes);
-        }
-      }
-    });
+    ForWeightsOfBlock<Rings>(args.products[ChainProduct(step)], page,
+                             [&](uint32_t to, const unsigned char* from) {
+                               rings.FillPage(to, from);
+                             });
   }
 }
 

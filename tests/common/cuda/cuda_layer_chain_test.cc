@@ -1,13 +1,16 @@
 // A layer as one kernel that stays, from attention on: its bits are those of
 // the kernels launched one by one, on any schedule and for any rows.
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/cuda/chain_shape.h"
+#include "common/cuda/emulation/resident_grid.h"
 #include "tests/common/cuda/attention_problem.h"
 #include "tests/common/cuda/chain_problem.h"
+#include "tests/device/layer_forms.h"
 
 namespace espalier::cuda {
 namespace {
@@ -237,6 +240,89 @@ TEST_P(LayerChainTest, SequencesOfAPass) {
         shape.attention, prefix, RandomTree(3 + prefix % 7, random), random));
   }
   ExpectBitsOfLaunches("four sequences", shape, sequences, 6);
+}
+
+// --- hints at weights, in the forms of `tune`
+
+// Returns how many hints the kernel gave. The emulation ends the process for
+// one at what the block does not bring after it.
+int RunForm(const LayerFormArgs& args, uint64_t seed) {
+  emulation::StackPool stacks;
+  int hints = 0;
+  LaunchLayerForm(
+      EmulatedLauncher(
+          [&](const LaunchShape& shape, std::function<void()> kernel) {
+            emulation::ResidentGrid grid({.kernel = shape.kernel,
+                                          .grid = {shape.grid_x},
+                                          .threads = shape.threads,
+                                          .shared_bytes = shape.shared_bytes,
+                                          .seed = seed},
+                                         std::move(kernel), stacks);
+            grid.Finish();
+            hints = grid.hints();
+          }),
+      args);
+  return hints;
+}
+
+constexpr int kHintedTiles = kHintedBytes / kWeightTileBytes;
+
+class LayerHintsTest : public testing::Test {
+ protected:
+  // Expects the bits of launches of a form, and returns its hints.
+  int ExpectSameBits(const LayerShape& shape, int rows, int blocks,
+                     LayerFormArgs form) {
+    const std::vector<AttentionSequence> sequences = {SequenceOf(shape, rows)};
+    EmulatedDevice device({.seed = 2}), other({.seed = 3});
+    LayerOnDevice there(device, shape, sequences);
+    Finish(device);
+    form.layer = there.args;
+    form.layer.chain.blocks = blocks;
+    const int hints = RunForm(form, rows + blocks);
+    EXPECT_TRUE(there.Read() == Launched(other, shape, sequences))
+        << rows << " rows, prefix " << shape.prefix << ", " << blocks
+        << " blocks, pages " << form.pages << ", hints " << form.has_hints;
+    return hints;
+  }
+
+  static LayerShape ShapeOf(int prefix) {
+    return {.attention = {.kv_heads = 1, .group = 2, .head_dim = 128},
+            .prefix = prefix};
+  }
+};
+
+TEST_F(LayerHintsTest, BitsAreThoseWithoutHints) {
+  for (int rows : {1, 10, 70}) {
+    for (int prefix : {0, 150}) {
+      for (int blocks : {2, 5}) {
+        const LayerShape shape = ShapeOf(prefix);
+        EXPECT_EQ(ExpectSameBits(shape, rows, blocks, {}), 0);
+        EXPECT_LE(ExpectSameBits(shape, rows, blocks, {.has_hints = true}),
+                  blocks * kHintedTiles);
+      }
+    }
+  }
+}
+
+TEST_F(LayerHintsTest, BitsDoNotDependOnThePagesOfTheRing) {
+  for (int pages : {12, 16}) {
+    for (bool has_hints : {false, true}) {
+      ExpectSameBits(ShapeOf(150), 70, 3,
+                     {.has_hints = has_hints, .pages = pages});
+    }
+  }
+}
+
+// A block that has all tiles hints once, at panels or at weights that fill the
+// ring.
+TEST_F(LayerHintsTest, ABlockHintsOnce) {
+  for (int rows : {1, 70}) {
+    for (int prefix : {0, 300}) {
+      EXPECT_EQ(ExpectSameBits(ShapeOf(prefix), rows, 1, {.has_hints = true}),
+                kHintedTiles)
+          << rows << " rows, prefix " << prefix;
+    }
+  }
 }
 
 // --- which layers the kernel runs
