@@ -200,12 +200,9 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-}  // namespace
-
-absl::StatusOr<ChainTimes> TimeChains(ComputeDevice& device,
-                                      const ChainLayer& shape, int layers,
-                                      int rows, int turns,
-                                      const ChainAttention* attention) {
+absl::StatusOr<Layers> MakeFitting(ComputeDevice& device,
+                                   const ChainLayer& shape, int layers,
+                                   int rows, const ChainAttention* attention) {
   ASSIGN_OR_RETURN(Layers all,
                    Layers::Make(device, shape, layers, rows, attention));
   const int blocks = device.info().resident_blocks;
@@ -215,11 +212,13 @@ absl::StatusOr<ChainTimes> TimeChains(ComputeDevice& device,
         absl::StrCat("no chain of ", rows, " rows on a device that holds ",
                      blocks, " blocks"));
   }
-  std::vector<std::function<void()>> ways = {[&] { all.LaunchEach(); },
-                                             [&] { all.LaunchChains(); }};
-  if (attention != nullptr) {
-    ways.emplace_back([&] { all.LaunchAttendingChains(); });
-  }
+  return all;
+}
+
+// Times ways to launch all layers, in turns. `wait`: until one is done.
+absl::StatusOr<FormTimes> TimeWays(
+    Layers& all, int turns, const std::vector<std::function<void()>>& ways,
+    const std::function<absl::Status()>& wait) {
   std::vector<std::vector<double>> times(ways.size());
   std::vector<std::vector<float>> results(ways.size());
   for (int turn = 0; turn <= turns; ++turn) {  // the first one is not counted
@@ -227,21 +226,60 @@ absl::StatusOr<ChainTimes> TimeChains(ComputeDevice& device,
       RETURN_IF_ERROR(all.Reset());
       const absl::Time start = absl::Now();
       ways[way]();
-      RETURN_IF_ERROR(all.Wait());
+      RETURN_IF_ERROR(wait());
       const double us = absl::ToDoubleMicroseconds(absl::Now() - start);
       if (turn > 0) times[way].push_back(us / all.count());
       ASSIGN_OR_RETURN(results[way], all.Results());
     }
   }
-  const bool same_bits = std::all_of(
+  FormTimes found;
+  for (const auto& of_way : times) found.us.push_back(Median(of_way));
+  found.same_bits = std::all_of(
       results.begin(), results.end(), [&](const std::vector<float>& result) {
         return std::memcmp(results[0].data(), result.data(),
                            result.size() * 4) == 0;
       });
-  return ChainTimes{.chain_us = Median(times[1]),
-                    .launches_us = Median(times[0]),
-                    .attending_us = attention == nullptr ? 0 : Median(times[2]),
-                    .same_bits = same_bits};
+  return found;
+}
+
+}  // namespace
+
+absl::StatusOr<ChainTimes> TimeChains(ComputeDevice& device,
+                                      const ChainLayer& shape, int layers,
+                                      int rows, int turns,
+                                      const ChainAttention* attention) {
+  ASSIGN_OR_RETURN(Layers all,
+                   MakeFitting(device, shape, layers, rows, attention));
+  std::vector<std::function<void()>> ways = {[&] { all.LaunchEach(); },
+                                             [&] { all.LaunchChains(); }};
+  if (attention != nullptr) {
+    ways.emplace_back([&] { all.LaunchAttendingChains(); });
+  }
+  ASSIGN_OR_RETURN(const FormTimes found,
+                   TimeWays(all, turns, ways, [&] { return all.Wait(); }));
+  return ChainTimes{.chain_us = found.us[1],
+                    .launches_us = found.us[0],
+                    .attending_us = attention == nullptr ? 0 : found.us[2],
+                    .same_bits = found.same_bits};
+}
+
+absl::StatusOr<FormTimes> TimeForms(ComputeDevice& device,
+                                    const ChainLayer& shape, int layers,
+                                    int rows, int turns,
+                                    const ChainAttention& attention,
+                                    const LayerForms& forms) {
+  ASSIGN_OR_RETURN(Layers all,
+                   MakeFitting(device, shape, layers, rows, &attention));
+  std::vector<std::function<void()>> ways;
+  for (const auto& launch : forms.launches) {
+    ways.emplace_back([&all, &launch] {
+      for (int i = 0; i < all.count(); ++i) launch(all.LayerOf(i));
+    });
+  }
+  return TimeWays(all, turns, ways, [&] {
+    forms.wait();
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace espalier::cuda

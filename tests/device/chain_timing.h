@@ -1,8 +1,12 @@
 #ifndef ESPALIER_TESTS_DEVICE_CHAIN_TIMING_H_
 #define ESPALIER_TESTS_DEVICE_CHAIN_TIMING_H_
 
+#include <functional>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "common/cuda/compute_device.h"
+#include "common/cuda/kernel_args.h"
 
 namespace espalier::cuda {
 
@@ -32,6 +36,23 @@ struct ChainTimes {
 absl::StatusOr<ChainTimes> TimeChains(
     ComputeDevice& device, const ChainLayer& shape, int layers, int rows,
     int turns, const ChainAttention* attention = nullptr);
+
+// Forms of the kernel of a layer, on a queue beside the device's.
+struct LayerForms {
+  std::vector<std::function<void(const LayerChainArgs&)>> launches;
+  std::function<void()> wait;  // until all that was launched is done
+};
+struct FormTimes {
+  std::vector<double> us;  // of a layer, the median of several, by form
+  bool same_bits = false;  // of the residual stream and of qkv
+};
+
+// As TimeChains, with attention inside.
+absl::StatusOr<FormTimes> TimeForms(ComputeDevice& device,
+                                    const ChainLayer& shape, int layers,
+                                    int rows, int turns,
+                                    const ChainAttention& attention,
+                                    const LayerForms& forms);
 
 }  // namespace espalier::cuda
 

@@ -34,7 +34,7 @@ KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_tes
                 "cuda_perturb_test", "cuda_row_bits_test", "cuda_graph_test", "cuda_mail_test"]
 # device_tune has these.
 EXPERIMENTS = {"widths", "tiles", "cache", "blocks", "norms", "sums", "chunks", "clusters",
-               "hand_over", "mail", "chain"}
+               "hand_over", "mail", "chain", "hints"}
 SANITIZED = ["cuda_row_kernels_test", "cuda_product_test", "cuda_attention_test",
              "cuda_attend_chain_test", "cuda_cache_test", "cuda_logits_test", "cuda_prepare_test"]
 

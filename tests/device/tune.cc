@@ -37,7 +37,7 @@ const std::vector<std::pair<std::string, Experiment>>& Experiments() {
           {"norms", TuneNorms},        {"sums", TuneSums},
           {"chunks", TuneChunks},      {"clusters", TuneClusters},
           {"hand_over", TuneHandOver}, {"mail", TuneMail},
-          {"chain", TuneChain}};
+          {"chain", TuneChain},        {"hints", TuneHints}};
   return *all;
 }
 

@@ -73,6 +73,7 @@ class Tuner {
   }
 
   void Launch(const Variant& variant) { queue_->Launch(variant); }
+  void WaitForLaunches() { queue_->Wait(); }
 
   // Returns the microseconds of one of many calls of each function, the least
   // of several turns: turns take turns, so that a clock that changes changes
@@ -121,6 +122,7 @@ std::vector<Finding> TuneSums(Tuner& tuner);
 std::vector<Finding> TuneChunks(Tuner& tuner);
 std::vector<Finding> TuneChain(Tuner& tuner);
 std::vector<Finding> TuneClusters(Tuner& tuner);
+std::vector<Finding> TuneHints(Tuner& tuner);
 std::vector<Finding> TuneHandOver(Tuner& tuner);
 std::vector<Finding> TuneMail(Tuner& tuner);
 

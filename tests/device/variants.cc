@@ -105,6 +105,10 @@ void Launch(const Launcher& launcher, const CompareSumsArgs& args) {
   }
 }
 
+void Launch(const Launcher& launcher, const LayerFormArgs& args) {
+  LaunchLayerForm(launcher, args);
+}
+
 void Launch(const Launcher& launcher, const KernelArgs& args) {
   LaunchKernel(launcher, args);
 }

@@ -1,4 +1,5 @@
 // The variants for a GPU: their own source, compiled by nvcc.
+#include "tests/device/launch_layer_forms.cc"
 #include "tests/device/variants.cc"
 
 namespace espalier::cuda {

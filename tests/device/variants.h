@@ -8,6 +8,7 @@
 
 #include "common/cuda/kernel_args.h"
 #include "common/cuda/launch/launcher.h"
+#include "tests/device/layer_forms.h"
 
 namespace espalier::cuda {
 
@@ -58,9 +59,9 @@ struct CompareSumsArgs {
 };
 inline constexpr int kSumsOfBlock = 64 * 64;
 
-using Variant =
-    std::variant<KernelArgs, NarrowProductArgs, RowlessProductArgs,
-                 WideNormArgs, PrefixArgs, HandOverArgs, CompareSumsArgs>;
+using Variant = std::variant<KernelArgs, NarrowProductArgs, RowlessProductArgs,
+                             WideNormArgs, PrefixArgs, HandOverArgs,
+                             CompareSumsArgs, LayerFormArgs>;
 
 void LaunchVariant(const Launcher& launcher, const Variant& variant);
 
