@@ -85,8 +85,8 @@ class HeadToPrepare {
       : args_(args),
         row_(row),
         output_head_(output_head),
-        layer_(output_head / LayerHeads(args)),
-        head_(output_head % LayerHeads(args)),
+        layer_(output_head / HeadsOfLayer(args)),
+        head_(output_head % HeadsOfLayer(args)),
         place_(args.rows[row]),
         page_(args.kv.page_table[args.sequences[place_.sequence].table_begin +
                                  place_.slot / kPagePositions]),
@@ -118,7 +118,7 @@ class HeadToPrepare {
  private:
   using X = Head<kDim>;
 
-  DEVICE static int LayerHeads(const PrepareArgs& args) {
+  DEVICE static int HeadsOfLayer(const PrepareArgs& args) {
     return args.heads + 2 * args.kv_heads;
   }
   DEVICE bool IsThere() const { return layer_ < args_.layers; }  // whole warps
