@@ -76,12 +76,7 @@ absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
   ASSIGN_OR_RETURN(on_device_.sequences, requests.Put(pass.sequences));
   ASSIGN_OR_RETURN(on_device_.tree_items, requests.Put(pass.tree_items));
   ASSIGN_OR_RETURN(on_device_.chain_items, requests.Put(pass.chain_items));
-  if (chains_attend_) {
-    ASSIGN_OR_RETURN(on_device_.layer_prefix_items,
-                     requests.Put(pass.layer_prefix_items));
-    ASSIGN_OR_RETURN(on_device_.layer_tree_items,
-                     requests.Put(pass.layer_tree_items));
-  }
+  if (chains_attend_) RETURN_IF_ERROR(DescribeLayerChains(pass, requests));
   constexpr size_t kMinPages = 256;
   const size_t most_pages =
       std::bit_ceil(std::max(kMinPages, pass.page_tables[0].size()));
@@ -96,6 +91,16 @@ absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
     ASSIGN_OR_RETURN(on_device_.prefix_items[window], requests.Put(items));
   }
   ASSIGN_OR_RETURN(on_device_.paths, requests.Put(pass.paths));
+  return absl::OkStatus();
+}
+
+absl::Status CudaDecoder::DescribeLayerChains(const CudaPass& pass,
+                                              Mailbox& requests) {
+  const CudaPass::LayerItems items = pass.DivideForLayerChain();
+  ASSIGN_OR_RETURN(on_device_.layer_prefix_items, requests.Put(items.prefix));
+  ASSIGN_OR_RETURN(on_device_.layer_tree_items, requests.Put(items.tree));
+  on_device_.num_layer_prefix_items = static_cast<int>(items.prefix.size());
+  on_device_.num_layer_tree_items = static_cast<int>(items.tree.size());
   return absl::OkStatus();
 }
 
@@ -247,14 +252,13 @@ void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
   const cuda::PrepareArgs prepare = Preparation(index, pass.num_rows(), kv);
   const cuda::AttendArgs attend = Attention(index, pass, kv);
   if (config_.layers[index].is_dense()) {
-    LaunchLayerChain(
-        {.prepare = prepare,
-         .attend = attend,
-         .prefix_items = on_device_.layer_prefix_items,
-         .tree_items = on_device_.layer_tree_items,
-         .num_prefix_items = static_cast<int>(pass.layer_prefix_items.size()),
-         .num_tree_items = static_cast<int>(pass.layer_tree_items.size()),
-         .chain = FeedForward(index, pass, target, has_next)});
+    LaunchLayerChain({.prepare = prepare,
+                      .attend = attend,
+                      .prefix_items = on_device_.layer_prefix_items,
+                      .tree_items = on_device_.layer_tree_items,
+                      .num_prefix_items = on_device_.num_layer_prefix_items,
+                      .num_tree_items = on_device_.num_layer_tree_items,
+                      .chain = FeedForward(index, pass, target, has_next)});
     return;
   }
   queue_.Launch(prepare);

@@ -91,8 +91,11 @@ class CudaDecoder {
     std::map<int64_t, const cuda::PrefixItem*> prefix_items = {};  // by window
     const cuda::TreeItem* tree_items = nullptr;
     const cuda::ChainItem* chain_items = nullptr;
+    // Chains that attend read these.
     const cuda::PrefixItem* layer_prefix_items = nullptr;
     const cuda::TreeItem* layer_tree_items = nullptr;
+    int num_layer_prefix_items = 0;
+    int num_layer_tree_items = 0;
   };
   struct Scratch {
     cuda::DeviceArray<float> x, parts, states;
@@ -123,6 +126,7 @@ class CudaDecoder {
   cuda::ResidualNormArgs AttentionOutNorm(int64_t index,
                                           const CudaPass& pass) const;
   absl::Status ReserveCounters();
+  absl::Status DescribeLayerChains(const CudaPass& pass, Mailbox& requests);
   // Each queues a chain, as such or kernel by kernel.
   void LaunchLayerChain(cuda::LayerChainArgs layer);
   void LaunchChain(cuda::ChainArgs chain);

@@ -9,6 +9,14 @@ namespace espalier {
 
 using cuda::kPagePositions;
 
+namespace {
+
+int ChunksOfPages(int whole_pages) {
+  return whole_pages == 0 ? 0 : cuda::ChunkOf(whole_pages - 1) + 1;
+}
+
+}  // namespace
+
 CudaPass::CudaPass(const ModelConfig& config)
     : kv_heads_(static_cast<int>(config.num_kv_heads)),
       group_(static_cast<int>(config.num_heads / config.num_kv_heads)),
@@ -89,8 +97,6 @@ void CudaPass::ForgetAttention() {
   for (auto& [window, items] : prefix_items) items.clear();
   tree_items.clear();
   chain_items.clear();
-  layer_prefix_items.clear();
-  layer_tree_items.clear();
   num_states = 0;
 }
 
@@ -99,9 +105,6 @@ void CudaPass::AddTreeItems(int first) {
   const int32_t index = last_sequence();
   for (int row = first; row < sequence.rows; row += cuda::kTreeItemRows) {
     tree_items.push_back({index, row});
-  }
-  for (int row = first; row < sequence.rows; row += cuda::kLayerItemRows) {
-    layer_tree_items.push_back({index, row});
   }
   const int first_page = sequence.prefix / kPagePositions;
   const int last_page = (sequence.prefix + sequence.rows - 1) / kPagePositions;
@@ -120,7 +123,7 @@ void CudaPass::AddPrefixItems(int first) {
   const cuda::PassSequence& sequence = sequences.back();
   const int32_t index = last_sequence();
   const int whole_pages = sequence.prefix / kPagePositions;
-  const int chunks = whole_pages == 0 ? 0 : cuda::ChunkOf(whole_pages - 1) + 1;
+  const int chunks = ChunksOfPages(whole_pages);
   const int queries = sequence.rows * group_;
   for (auto& [window, items] : prefix_items) {
     const int seen =
@@ -135,13 +138,34 @@ void CudaPass::AddPrefixItems(int first) {
       }
     }
   }
+  num_states += int64_t{chunks} * kv_heads_ * queries;
+}
+
+CudaPass::LayerItems CudaPass::DivideForLayerChain() const {
+  LayerItems items;
+  int32_t last = -1;
+  for (const cuda::TreeItem& item : tree_items) {
+    if (item.sequence != last)
+      AddLayerItems(item.sequence, item.first_row, items);
+    last = item.sequence;
+  }
+  return items;
+}
+
+void CudaPass::AddLayerItems(int32_t index, int first,
+                             LayerItems& items) const {
+  const cuda::PassSequence& sequence = sequences[index];
+  const int chunks = ChunksOfPages(sequence.prefix / kPagePositions);
+  const int queries = sequence.rows * group_;
   for (int chunk = 0; chunk < chunks; ++chunk) {
     for (int query = first * group_; query < queries;
          query += cuda::kLayerItemQueries) {
-      layer_prefix_items.push_back({index, chunk, query});
+      items.prefix.push_back({index, chunk, query});
     }
   }
-  num_states += int64_t{chunks} * kv_heads_ * queries;
+  for (int row = first; row < sequence.rows; row += cuda::kLayerItemRows) {
+    items.tree.push_back({index, row});
+  }
 }
 
 }  // namespace espalier

@@ -32,6 +32,14 @@ class CudaPass {
   // Drops the work of attention, for rows that attend to nothing.
   void ForgetAttention();
 
+  // The work of trees as a chain that attends divides it (LayerChainArgs),
+  // without windows.
+  struct LayerItems {
+    std::vector<cuda::PrefixItem> prefix;
+    std::vector<cuda::TreeItem> tree;
+  };
+  LayerItems DivideForLayerChain() const;
+
   int num_rows() const { return static_cast<int>(rows.size()); }
 
   std::vector<int32_t> tokens;  // [rows]
@@ -46,9 +54,6 @@ class CudaPass {
   std::map<int64_t, std::vector<cuda::PrefixItem>> prefix_items;
   std::vector<cuda::TreeItem> tree_items;
   std::vector<cuda::ChainItem> chain_items;
-  // The work without windows of a chain that attends (LayerChainArgs).
-  std::vector<cuda::PrefixItem> layer_prefix_items;
-  std::vector<cuda::TreeItem> layer_tree_items;
   std::vector<int32_t> logit_rows;  // [rows] which row of logits, -1: none
   int num_logit_rows = 0;
   int tree_pages = 0;      // see AttendArgs
@@ -67,6 +72,7 @@ class CudaPass {
   void AddTreeItems(int first);
   void AddChainItems();
   void AddPrefixItems(int first);
+  void AddLayerItems(int32_t index, int first, LayerItems& items) const;
   int32_t last_sequence() const {
     return static_cast<int32_t>(sequences.size()) - 1;
   }
