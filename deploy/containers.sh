@@ -25,7 +25,10 @@ have_image() { docker image inspect "$1" >/dev/null 2>&1; }
 compose() {
   local command=(docker-compose)
   ! docker compose version >/dev/null 2>&1 || command=(docker compose)
-  PROMETHEUS_IMAGE=$(prometheus_image) ESPALIER_CA_FILE=${PIP_CERT:-${SSL_CERT_FILE:-/dev/null}} \
+  # docker-compose of Debian 12 waits a minute for the engine, less than making a
+  # container takes on a busy machine.
+  COMPOSE_HTTP_TIMEOUT=${COMPOSE_HTTP_TIMEOUT:-$timeout_s} \
+    PROMETHEUS_IMAGE=$(prometheus_image) ESPALIER_CA_FILE=${PIP_CERT:-${SSL_CERT_FILE:-/dev/null}} \
     "${command[@]}" "$@"
 }
 
