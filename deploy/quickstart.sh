@@ -30,7 +30,8 @@ build() {
   cd "$repo"
   local options=()
   ((!with_libtorch)) || options+=(-DESPALIER_TORCH=ON -DESPALIER_LIBTORCH:PATH="$cache/libtorch")
-  [[ -e $tree/build.ninja ]] || options=(-DESPALIER_TESTS=OFF "${options[@]}")
+  [[ -e $tree/build.ninja ]] ||
+    options=(-DESPALIER_TESTS=OFF -DESPALIER_NATIVE=ON "${options[@]}")
   ((${#options[@]} == 0)) || cmake --preset release "${options[@]}"
   cmake --build --preset release -j "$(nproc)" --target "${binaries[@]}"
 }

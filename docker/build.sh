@@ -32,8 +32,7 @@ docker buildx version >/dev/null 2>&1 || [[ ! -x /usr/bin/docker ]] || docker=/u
 
 # Stages `dist/bin` as the stage `compile` of the Dockerfile makes it.
 build_dist() {
-  cmake -S . -B build/containers -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON \
-    -DESPALIER_TESTS=OFF
+  cmake --preset release -B build/containers -DESPALIER_TESTS=OFF
   local programs=(espalier espalier-coordinator espalier-drafter espalier-verifier)
   cmake --build build/containers -j "$(nproc)" --target "${programs[@]}"
   mkdir -p dist/bin
@@ -45,8 +44,7 @@ build_dist() {
 
 # `dist/cuda`, as the stage `compile-cuda`.
 build_dist_cuda() {
-  cmake -S . -B build/containers-cuda -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_UNITY_BUILD=ON -DESPALIER_TESTS=OFF -DESPALIER_NVCC=ON
+  cmake --preset release -B build/containers-cuda -DESPALIER_TESTS=OFF -DESPALIER_NVCC=ON
   local programs=(espalier espalier-verifier espalier-node)
   cmake --build build/containers-cuda -j "$(nproc)" --target "${programs[@]}"
   mkdir -p dist/cuda

@@ -76,7 +76,7 @@ announce() {
 
 configure() {
   local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch
-  local options=(-DESPALIER_TESTS=ON -DESPALIER_EMULATION=ON
+  local options=(-DESPALIER_TESTS=ON -DESPALIER_EMULATION=ON -DESPALIER_NATIVE=OFF
     -DESPALIER_NVCC="$nvcc"
     -DESPALIER_TORCH="$torch" -DESPALIER_LIBTORCH:PATH="$libtorch")
   # Sanitizers make GCC warn where nothing is wrong.

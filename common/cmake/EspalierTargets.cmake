@@ -1,5 +1,5 @@
 # espalier_library(NAME token_tree SRCS a.cc HDRS a.h DEPS espalier::base [GRPC]
-#                  [KERNELS])
+#                  [KERNELS] [COLD])
 # espalier_binary(NAME espalier-verifier SRCS main.cc DEPS ... [GRPC]
 #                 [COMPONENT verifier])
 # espalier_test(NAME control_test SRCS a_test.cc b_test.cc DEPS ... [GRPC]
@@ -8,7 +8,10 @@
 # A library NAME becomes the target espalier_NAME and the alias espalier::NAME.
 # DEPS are public; a library without SRCS is an interface library.
 # KERNELS: its loops over numbers are what a pass waits for.
-# GRPC: most of its files include gRPC or the messages of the wire.
+# GRPC: most of its files include gRPC or the messages of the wire. They, and all
+# programs' own files, are compiled as COLD ones are.
+# COLD: its code runs once for a process, a request or a command. It is compiled
+# with -O1, which takes two thirds of the time of -O2.
 # COMPONENT: the package that has the program (Packages.cmake); default: NAME.
 # SEQUENTIAL: starts no thread, so ThreadSanitizer does without it.
 # SHARDS: processes that share the cases of a long program.
@@ -53,8 +56,16 @@ function(_espalier_test_settings target)
   endif()
 endfunction()
 
+# _espalier_optimise(TARGET LEVEL): where the build type does not say otherwise.
+function(_espalier_optimise target level)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE ${level})
+  endif()
+endfunction()
+
 # Precompiled headers: what most files include is parsed once for each kind of
-# target (PrecompiledHeaders.cmake has the lists).
+# target (PrecompiledHeaders.cmake has the lists), at its level of optimisation:
+# GCC fails on headers of another one.
 function(_espalier_precompile target kind)
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_precompile_headers(${target} REUSE_FROM espalier_headers_${kind})
@@ -62,17 +73,20 @@ function(_espalier_precompile target kind)
 endfunction()
 
 function(espalier_library)
-  cmake_parse_arguments(ARG "GRPC;KERNELS" "NAME" "HDRS;SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "GRPC;KERNELS;COLD" "NAME" "HDRS;SRCS;DEPS" ${ARGN})
   set(target espalier_${ARG_NAME})
   if(ARG_SRCS)
     add_library(${target} STATIC ${ARG_SRCS} ${ARG_HDRS})
     target_link_libraries(${target} PUBLIC ${ARG_DEPS})
     _espalier_settings(${target})
-    if(ARG_KERNELS AND CMAKE_BUILD_TYPE STREQUAL "Release")
-      target_compile_options(${target} PRIVATE -O3)
-    endif()
-    if(ARG_GRPC)
+    if(ARG_KERNELS)
+      _espalier_optimise(${target} -O3)
+    elseif(ARG_GRPC)
+      _espalier_optimise(${target} -O1)
       _espalier_precompile(${target} grpc)
+    elseif(ARG_COLD)
+      _espalier_optimise(${target} -O1)
+      _espalier_precompile(${target} cold)
     else()
       _espalier_precompile(${target} product)
     endif()
@@ -92,10 +106,11 @@ function(espalier_binary)
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
   _espalier_settings(${ARG_NAME})
+  _espalier_optimise(${ARG_NAME} -O1)
   if(ARG_GRPC)
     _espalier_precompile(${ARG_NAME} grpc)
   else()
-    _espalier_precompile(${ARG_NAME} product)
+    _espalier_precompile(${ARG_NAME} cold)
   endif()
   # Installed programs find libtorch where this build has it, or in ../lib.
   set_target_properties(${ARG_NAME} PROPERTIES

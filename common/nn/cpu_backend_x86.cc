@@ -49,10 +49,19 @@ bool HasAmx() {
 
 std::vector<const Kernels*> UsableBackends() {
   std::vector<const Kernels*> usable;
-  if (HasAmx()) usable.push_back(&AmxKernels());
-  if (HasAvx512Bf16()) usable.push_back(&Avx512Bf16Kernels());
-  if (HasAvxVnni()) usable.push_back(&AvxVnniKernels());
-  if (HasAvx2()) usable.push_back(&Avx2Kernels());
+  // What was not built is not looked for.
+  if constexpr (ESPALIER_HAS_AMX) {
+    if (HasAmx()) usable.push_back(&AmxKernels());
+  }
+  if constexpr (ESPALIER_HAS_AVX512_BF16) {
+    if (HasAvx512Bf16()) usable.push_back(&Avx512Bf16Kernels());
+  }
+  if constexpr (ESPALIER_HAS_AVX_VNNI) {
+    if (HasAvxVnni()) usable.push_back(&AvxVnniKernels());
+  }
+  if constexpr (ESPALIER_HAS_AVX2) {
+    if (HasAvx2()) usable.push_back(&Avx2Kernels());
+  }
   usable.push_back(&PortableKernels());
   return usable;
 }

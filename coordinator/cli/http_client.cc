@@ -11,7 +11,7 @@
 namespace espalier::cli {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 Json ToJson(const v1::SpeculationOptions& speculation) {
   Json out = Json::object();

@@ -11,8 +11,8 @@
 namespace espalier::coordinator {
 namespace {
 
-absl::Status Prompt(absl::string_view name, const Json& value,
-                    ApiRequest& out) {
+absl::Status PromptText(absl::string_view name, const Json& value,
+                        ApiRequest& out) {
   ASSIGN_OR_RETURN(const std::string prompt, ReadText(name, value));
   out.generate.set_prompt(prompt);
   return absl::OkStatus();
@@ -42,7 +42,7 @@ absl::Status SpecialTokens(absl::string_view name, const Json& value,
 constexpr Field kModelField[] = {
     {"model", FollowModel, "the name of the served model, or absent"}};
 constexpr Field kTokenizeFields[] = {
-    {"prompt", Prompt, "a text; or messages"},
+    {"prompt", PromptText, "a text; or messages"},
     {"return_token_strs", ReturnTexts, "true: the tokens as texts, too"},
     {"add_special_tokens", SpecialTokens, "true: those of every prompt"},
 };

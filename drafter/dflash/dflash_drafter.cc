@@ -32,12 +32,13 @@ struct DflashOptions {
   std::optional<double> noise_scale;  // none: learned
 };
 
-struct Sequence {
+struct BlockSequence {
   // `model` must outlive the sequence.
-  explicit Sequence(BlockModel* of) : model(*of), context(model.NewContext()) {}
-  ~Sequence() { model.Release(context); }
-  Sequence(const Sequence&) = delete;
-  Sequence& operator=(const Sequence&) = delete;
+  explicit BlockSequence(BlockModel* of)
+      : model(*of), context(model.NewContext()) {}
+  ~BlockSequence() { model.Release(context); }
+  BlockSequence(const BlockSequence&) = delete;
+  BlockSequence& operator=(const BlockSequence&) = delete;
 
   BlockModel& model;
   const BlockModel::Context context;
@@ -63,10 +64,10 @@ class DflashDrafter final : public Drafter {
   void Forget(SequenceId id) override { sequences_.erase(id); }
 
  private:
-  Sequence& Get(const SequenceView& view);
+  BlockSequence& Get(const SequenceView& view);
   absl::Status CatchUp(absl::Span<const SequenceView> batch);
-  void Learn(const SequenceView& view, Sequence& sequence);
-  Block BlockOf(const SequenceView& view, const Sequence& sequence) const;
+  void Learn(const SequenceView& view, BlockSequence& sequence);
+  Block BlockOf(const SequenceView& view, const BlockSequence& sequence) const;
   int64_t WidthOf(const SequenceView& view) const;
   TokenTree Grow(const SequenceView& view, const Block& block,
                  MarginalsOfView marginals);
@@ -75,7 +76,7 @@ class DflashDrafter final : public Drafter {
   const std::unique_ptr<BlockModel> model_;
   NoiseCalibration calibration_;
   // Their contexts hold memory of the model.
-  absl::flat_hash_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
+  absl::flat_hash_map<SequenceId, std::unique_ptr<BlockSequence>> sequences_;
 };
 
 int64_t RootPosition(const SequenceView& view) {
@@ -112,16 +113,17 @@ absl::StatusOr<std::vector<TokenTree>> DflashDrafter::Draft(
   return trees;
 }
 
-Sequence& DflashDrafter::Get(const SequenceView& view) {
-  std::unique_ptr<Sequence>& sequence = sequences_[view.id];
-  if (sequence == nullptr) sequence = std::make_unique<Sequence>(model_.get());
+BlockSequence& DflashDrafter::Get(const SequenceView& view) {
+  std::unique_ptr<BlockSequence>& sequence = sequences_[view.id];
+  if (sequence == nullptr)
+    sequence = std::make_unique<BlockSequence>(model_.get());
   return *sequence;
 }
 
 absl::Status DflashDrafter::CatchUp(absl::Span<const SequenceView> batch) {
   std::vector<BlockModel::NewRows> fresh;
   for (const SequenceView& view : batch) {
-    Sequence& sequence = Get(view);
+    BlockSequence& sequence = Get(view);
     Learn(view, sequence);
     const BlockModel::NewRows rows = {.context = sequence.context,
                                       .id = view.id,
@@ -137,7 +139,7 @@ absl::Status DflashDrafter::CatchUp(absl::Span<const SequenceView> batch) {
 
 // Compares the last forecast with the tokens that the target has emitted since,
 // as far as they followed the forecast.
-void DflashDrafter::Learn(const SequenceView& view, Sequence& sequence) {
+void DflashDrafter::Learn(const SequenceView& view, BlockSequence& sequence) {
   const absl::Span<const TokenId> emitted =
       view.tokens.subspan(sequence.forecast_at);
   const size_t depths = std::min(emitted.size(), sequence.forecast.size());
@@ -153,7 +155,7 @@ void DflashDrafter::Learn(const SequenceView& view, Sequence& sequence) {
 
 // Without a context there is nothing to draft from, so no position is wanted.
 Block DflashDrafter::BlockOf(const SequenceView& view,
-                             const Sequence& sequence) const {
+                             const BlockSequence& sequence) const {
   if (!sequence.has_room || model_->Length(sequence.context) == 0) return {};
   Block block = {.context = sequence.context,
                  .root = view.tokens.back(),
@@ -201,7 +203,7 @@ bool ReadChain(OptionReader& reader) {
   return mode == "chain";
 }
 
-absl::StatusOr<std::unique_ptr<BlockModel>> LoadOnGpu(
+absl::StatusOr<std::unique_ptr<BlockModel>> LoadBlockOnGpu(
     const std::string& folder, const HeadTarget& target,
     const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device) {
   ASSIGN_OR_RETURN(CudaDflash drafter,
@@ -209,9 +211,8 @@ absl::StatusOr<std::unique_ptr<BlockModel>> LoadOnGpu(
   return std::make_unique<CudaDflashModel>(std::move(drafter));
 }
 
-absl::StatusOr<std::unique_ptr<BlockModel>> LoadOnCpu(const std::string& folder,
-                                                      const HeadTarget& target,
-                                                      HeadRuntime runtime) {
+absl::StatusOr<std::unique_ptr<BlockModel>> LoadBlockOnCpu(
+    const std::string& folder, const HeadTarget& target, HeadRuntime runtime) {
   ASSIGN_OR_RETURN(const DflashConfig config, ReadDflashConfig(folder, target));
   ASSIGN_OR_RETURN(const WeightFiles files,
                    OpenDflash(folder, config, runtime.random_weights));
@@ -239,10 +240,10 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
                    OpenHeadTarget(options, runtime.random_weights));
   absl::StatusOr<std::unique_ptr<BlockModel>> model;
   if (runtime.is_cpu()) {
-    model = LoadOnCpu(folder, target, std::move(runtime));
+    model = LoadBlockOnCpu(folder, target, std::move(runtime));
   } else {
     ASSIGN_OR_RETURN(auto device, runtime.OpenDevice("dflash"));
-    model = LoadOnGpu(folder, target, runtime, std::move(device));
+    model = LoadBlockOnGpu(folder, target, runtime, std::move(device));
   }
   if (!model.ok()) {
     return absl::Status(model.status().code(),

@@ -22,12 +22,12 @@
 namespace espalier::drafter {
 namespace {
 
-constexpr int64_t kRowsPerPass = 256;  // of a long prompt
+constexpr int64_t kEagleRowsPerPass = 256;  // of a long prompt
 constexpr int64_t kKvPoolTokens = int64_t{1} << 20;
 
 // The head's state of a sequence: a row for every position from first_position
 // to `end` whose feature is present.
-struct Sequence : GrownSequence {
+struct EagleSequence : GrownSequence {
   using GrownSequence::GrownSequence;
 
   int64_t first_position = 0;
@@ -48,13 +48,13 @@ class EagleDrafter final : public Drafter {
   void Forget(SequenceId id) override { sequences_.erase(id); }
 
  private:
-  Sequence& Get(const SequenceView& view);
-  absl::Status CatchUp(const SequenceView& view, Sequence& sequence);
-  void Share(const SequenceView& view, const Sequence& sequence);
+  EagleSequence& Get(const SequenceView& view);
+  absl::Status CatchUp(const SequenceView& view, EagleSequence& sequence);
+  void Share(const SequenceView& view, const EagleSequence& sequence);
 
   const std::unique_ptr<RowModel> model_;
   TreeGrower grower_;
-  absl::flat_hash_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
+  absl::flat_hash_map<SequenceId, std::unique_ptr<EagleSequence>> sequences_;
 };
 
 absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
   return grower_.Draft(
       batch, *this,
       [this](const SequenceView& view) -> absl::StatusOr<GrownSequence*> {
-        Sequence& sequence = Get(view);
+        EagleSequence& sequence = Get(view);
         grower_.Learn(view, sequence);
         RETURN_IF_ERROR(CatchUp(view, sequence));
         const int64_t root = static_cast<int64_t>(view.tokens.size()) - 1;
@@ -72,16 +72,16 @@ absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
       });
 }
 
-Sequence& EagleDrafter::Get(const SequenceView& view) {
-  std::unique_ptr<Sequence>& held = sequences_[view.id];
-  if (held == nullptr) held = std::make_unique<Sequence>(model_.get());
+EagleSequence& EagleDrafter::Get(const SequenceView& view) {
+  std::unique_ptr<EagleSequence>& held = sequences_[view.id];
+  if (held == nullptr) held = std::make_unique<EagleSequence>(model_.get());
   return *held;
 }
 
 // Adds one row for every new feature. The root's feature comes with the next
 // round.
 absl::Status EagleDrafter::CatchUp(const SequenceView& view,
-                                   Sequence& sequence) {
+                                   EagleSequence& sequence) {
   Share(view, sequence);
   const FeatureRange& features = view.features;
   if (features.empty()) return absl::OkStatus();
@@ -97,7 +97,7 @@ absl::Status EagleDrafter::CatchUp(const SequenceView& view,
       model_->Reserve(sequence.rows, end - sequence.first_position));
   while (sequence.end() < end) {
     const int64_t first = sequence.end();
-    const int64_t rows = std::min(kRowsPerPass, end - first);
+    const int64_t rows = std::min(kEagleRowsPerPass, end - first);
     RETURN_IF_ERROR(model_->Append(sequence.rows,
                                    view.tokens.subspan(first + 1, rows),
                                    {.id = view.id, .position = first}));
@@ -108,21 +108,21 @@ absl::Status EagleDrafter::CatchUp(const SequenceView& view,
 // A row depends on the text up to the token after its position: that token is
 // its label, and the first token, which is no row's, is part of the salt. The
 // row before the root is always run: its output predicts the next token.
-void EagleDrafter::Share(const SequenceView& view, const Sequence& sequence) {
+void EagleDrafter::Share(const SequenceView& view,
+                         const EagleSequence& sequence) {
   if (sequence.first_position > 0 || view.tokens.size() < 2) return;
   model_->Share(sequence.rows, view.tokens.subspan(1, view.tokens.size() - 2),
                 absl::StrCat(view.tokens[0], " ", view.cache_salt));
 }
 
-absl::StatusOr<std::unique_ptr<RowModel>> LoadOnCpu(const std::string& folder,
-                                                    const HeadTarget& target,
-                                                    HeadRuntime runtime) {
+absl::StatusOr<std::unique_ptr<RowModel>> LoadEagleOnCpu(
+    const std::string& folder, const HeadTarget& target, HeadRuntime runtime) {
   ASSIGN_OR_RETURN(LoadedEagle head, LoadEagle(folder, target, runtime));
   return std::make_unique<EagleModel>(std::move(head), std::move(runtime),
                                       kKvPoolTokens);
 }
 
-absl::StatusOr<std::unique_ptr<RowModel>> LoadOnGpu(
+absl::StatusOr<std::unique_ptr<RowModel>> LoadEagleOnGpu(
     const std::string& folder, const HeadTarget& target,
     const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device) {
   ASSIGN_OR_RETURN(CudaEagle head,
@@ -135,10 +135,10 @@ absl::StatusOr<std::unique_ptr<RowModel>> LoadModel(const std::string& folder,
                                                     HeadRuntime runtime) {
   absl::StatusOr<std::unique_ptr<RowModel>> model;
   if (runtime.is_cpu()) {
-    model = LoadOnCpu(folder, target, std::move(runtime));
+    model = LoadEagleOnCpu(folder, target, std::move(runtime));
   } else {
     ASSIGN_OR_RETURN(auto device, runtime.OpenDevice("eagle"));
-    model = LoadOnGpu(folder, target, runtime, std::move(device));
+    model = LoadEagleOnGpu(folder, target, runtime, std::move(device));
   }
   if (model.ok()) return model;
   return absl::InvalidArgumentError(

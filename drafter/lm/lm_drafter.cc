@@ -21,7 +21,7 @@
 namespace espalier::drafter {
 namespace {
 
-constexpr int64_t kRowsPerPass = 256;  // of a long prompt
+constexpr int64_t kLmRowsPerPass = 256;  // of a long prompt
 
 struct LoadedLm {
   std::unique_ptr<RowModel> model = nullptr;
@@ -105,7 +105,8 @@ absl::Status LmDrafter::CatchUp(const SequenceView& view,
     const auto rest = view.tokens.subspan(sequence.length());
     if (rest.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(model_->Append(
-        sequence.rows, rest.first(std::min<size_t>(rest.size(), kRowsPerPass)),
+        sequence.rows,
+        rest.first(std::min<size_t>(rest.size(), kLmRowsPerPass)),
         /*states=*/{}));
   }
 }
