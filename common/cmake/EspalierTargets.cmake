@@ -56,17 +56,19 @@ function(_espalier_test_settings target)
   endif()
 endfunction()
 
-# _espalier_optimise(TARGET LEVEL): where the build type does not say otherwise.
-function(_espalier_optimise target level)
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    target_compile_options(${target} PRIVATE ${level})
+# Kinds of targets: product, cold, grpc, generated (by protoc), test, grpc_test.
+# Sets the level of optimisation of a kind.
+function(_espalier_optimise target kind)
+  if(kind MATCHES "^(cold|grpc|generated)$" AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()
 
-# Precompiled headers: what most files include is parsed once for each kind of
-# target (PrecompiledHeaders.cmake has the lists), at its level of optimisation:
-# GCC fails on headers of another one.
-function(_espalier_precompile target kind)
+# Compiles a target as one of a kind: at its level of optimisation, with its
+# precompiled headers (PrecompiledHeaders.cmake has the lists), so that what most
+# files include is parsed once. GCC fails on headers of another level.
+function(_espalier_compile_as target kind)
+  _espalier_optimise(${target} ${kind})
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_precompile_headers(${target} REUSE_FROM espalier_headers_${kind})
   endif()
@@ -80,15 +82,15 @@ function(espalier_library)
     target_link_libraries(${target} PUBLIC ${ARG_DEPS})
     _espalier_settings(${target})
     if(ARG_KERNELS)
-      _espalier_optimise(${target} -O3)
+      if(CMAKE_BUILD_TYPE STREQUAL "Release")
+        target_compile_options(${target} PRIVATE -O3)
+      endif()
     elseif(ARG_GRPC)
-      _espalier_optimise(${target} -O1)
-      _espalier_precompile(${target} grpc)
+      _espalier_compile_as(${target} grpc)
     elseif(ARG_COLD)
-      _espalier_optimise(${target} -O1)
-      _espalier_precompile(${target} cold)
+      _espalier_compile_as(${target} cold)
     else()
-      _espalier_precompile(${target} product)
+      _espalier_compile_as(${target} product)
     endif()
   else()
     add_library(${target} INTERFACE)
@@ -106,11 +108,10 @@ function(espalier_binary)
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
   _espalier_settings(${ARG_NAME})
-  _espalier_optimise(${ARG_NAME} -O1)
   if(ARG_GRPC)
-    _espalier_precompile(${ARG_NAME} grpc)
+    _espalier_compile_as(${ARG_NAME} grpc)
   else()
-    _espalier_precompile(${ARG_NAME} cold)
+    _espalier_compile_as(${ARG_NAME} cold)
   endif()
   # Installed programs find libtorch where this build has it, or in ../lib.
   set_target_properties(${ARG_NAME} PROPERTIES
@@ -232,9 +233,9 @@ function(espalier_test)
     # Millions of draws. The headers were precompiled without optimisation.
     target_compile_options(${ARG_NAME} PRIVATE -O2)
   elseif(ARG_GRPC)
-    _espalier_precompile(${ARG_NAME} grpc_test)
+    _espalier_compile_as(${ARG_NAME} grpc_test)
   else()
-    _espalier_precompile(${ARG_NAME} test)
+    _espalier_compile_as(${ARG_NAME} test)
   endif()
   # Test files may use the same names.
   set_target_properties(${ARG_NAME} PROPERTIES

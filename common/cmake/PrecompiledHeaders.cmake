@@ -16,10 +16,10 @@ set(_espalier_wire_headers
     <espalier/v1/inference.grpc.pb.h> <espalier/v1/verifier.grpc.pb.h>)
 set(_espalier_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
-# espalier_headers(KIND [TEST] [LEVEL -O1] HEADERS <a> <b> DEPS ...): the target
+# espalier_headers(KIND [TEST] HEADERS <a> <b> DEPS ...): the target
 # espalier_headers_KIND.
 function(espalier_headers kind)
-  cmake_parse_arguments(ARG "TEST" "LEVEL" "HEADERS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TEST" "" "HEADERS;DEPS" ${ARGN})
   set(target espalier_headers_${kind})
   set(empty ${CMAKE_BINARY_DIR}/headers_${kind}.cc)
   if(NOT EXISTS ${empty})
@@ -31,7 +31,7 @@ function(espalier_headers kind)
     _espalier_test_settings(${target})
   else()
     _espalier_settings(${target})
-    _espalier_optimise(${target} "${ARG_LEVEL}")
+    _espalier_optimise(${target} ${kind})
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   target_precompile_headers(${target} PRIVATE ${ARG_HEADERS})
@@ -40,8 +40,8 @@ endfunction()
 set(_absl absl::flat_hash_map absl::flat_hash_set absl::any_invocable absl::function_ref
     absl::statusor absl::str_format absl::time absl::span)
 espalier_headers(product HEADERS ${_espalier_product_headers} DEPS ${_absl})
-espalier_headers(cold LEVEL -O1 HEADERS ${_espalier_product_headers} DEPS ${_absl})
-espalier_headers(grpc LEVEL -O1
+espalier_headers(cold HEADERS ${_espalier_product_headers} DEPS ${_absl})
+espalier_headers(grpc
     HEADERS ${_espalier_product_headers} ${_espalier_wire_headers}
     DEPS ${_absl} espalier_wire_proto)
 if(ESPALIER_TESTS)
