@@ -30,7 +30,7 @@ function(xgrammar_spend file line units)
   xgrammar_insert(${file} "${line}" "::espalier::grammar::SpendWork(${units});")
 endfunction()
 
-# All that use the header are among them, and include it before others do.
+# The sources among them include the header before others do.
 set(xgrammar_files earley_parser.h earley_parser.cc fsm.cc grammar_builder.cc
     grammar_compiler.cc grammar_functor.cc grammar_matcher.cc)
 file(REMOVE_RECURSE ${xgrammar_edited})
@@ -95,11 +95,13 @@ file(GLOB_RECURSE ESPALIER_XGRAMMAR_SOURCES ${ESPALIER_XGRAMMAR}/cpp/*.cc)
 list(FILTER ESPALIER_XGRAMMAR_SOURCES EXCLUDE REGEX
      "/(converter_ext/.*|json_schema_converter|lark_converter|regex_converter)\\.cc$")
 list(APPEND ESPALIER_XGRAMMAR_SOURCES ${CMAKE_CURRENT_LIST_DIR}/xgrammar_left_out.cc)
+# Copies come first, so that all files have their header.
+set(copies)
 foreach(name IN LISTS xgrammar_files)
   list(REMOVE_ITEM ESPALIER_XGRAMMAR_SOURCES ${ESPALIER_XGRAMMAR}/cpp/${name})
-  list(APPEND ESPALIER_XGRAMMAR_SOURCES ${xgrammar_copy}/${name})
+  list(APPEND copies ${xgrammar_copy}/${name})
 endforeach()
-add_library(xgrammar STATIC ${ESPALIER_XGRAMMAR_SOURCES})
+add_library(xgrammar STATIC ${copies} ${ESPALIER_XGRAMMAR_SOURCES})
 target_include_directories(xgrammar
     PRIVATE ${CMAKE_SOURCE_DIR} ${ESPALIER_XGRAMMAR}/cpp)
 target_include_directories(xgrammar SYSTEM PUBLIC
