@@ -30,17 +30,13 @@ function(xgrammar_spend file line units)
   xgrammar_insert(${file} "${line}" "::espalier::grammar::SpendWork(${units});")
 endfunction()
 
-# The sources among them include the header before others do.
 set(xgrammar_files earley_parser.h earley_parser.cc fsm.cc grammar_builder.cc
     grammar_compiler.cc grammar_functor.cc grammar_matcher.cc)
 file(REMOVE_RECURSE ${xgrammar_edited})
 foreach(name IN LISTS xgrammar_files)
   file(READ ${ESPALIER_XGRAMMAR}/cpp/${name} source)
-  set(first "#include \"common/grammar/work_budget.h\"\n")
-  if(name MATCHES "cc$")
-    string(APPEND first "#include \"earley_parser.h\"\n")
-  endif()
-  file(WRITE ${xgrammar_edited}/${name} "${first}${source}")
+  file(WRITE ${xgrammar_edited}/${name}
+       "#include \"common/grammar/work_budget.h\"\n${source}")
 endforeach()
 
 # Parsing: states, and looks at states that wait for a rule's end.
@@ -95,7 +91,7 @@ file(GLOB_RECURSE ESPALIER_XGRAMMAR_SOURCES ${ESPALIER_XGRAMMAR}/cpp/*.cc)
 list(FILTER ESPALIER_XGRAMMAR_SOURCES EXCLUDE REGEX
      "/(converter_ext/.*|json_schema_converter|lark_converter|regex_converter)\\.cc$")
 list(APPEND ESPALIER_XGRAMMAR_SOURCES ${CMAKE_CURRENT_LIST_DIR}/xgrammar_left_out.cc)
-# Copies come first, so that all files have their header.
+# Copies come first, so that all files have their earley_parser.h.
 set(copies)
 foreach(name IN LISTS xgrammar_files)
   list(REMOVE_ITEM ESPALIER_XGRAMMAR_SOURCES ${ESPALIER_XGRAMMAR}/cpp/${name})

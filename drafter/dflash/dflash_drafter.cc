@@ -115,8 +115,9 @@ absl::StatusOr<std::vector<TokenTree>> DflashDrafter::Draft(
 
 BlockSequence& DflashDrafter::Get(const SequenceView& view) {
   std::unique_ptr<BlockSequence>& sequence = sequences_[view.id];
-  if (sequence == nullptr)
+  if (sequence == nullptr) {
     sequence = std::make_unique<BlockSequence>(model_.get());
+  }
   return *sequence;
 }
 

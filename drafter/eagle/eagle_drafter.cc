@@ -17,12 +17,12 @@
 #include "drafter/engine/option_reader.h"
 #include "drafter/heads/head_runtime.h"
 #include "drafter/heads/head_target.h"
+#include "drafter/heads/row_model.h"
 #include "drafter/heads/tree_grower.h"
 
 namespace espalier::drafter {
 namespace {
 
-constexpr int64_t kEagleRowsPerPass = 256;  // of a long prompt
 constexpr int64_t kKvPoolTokens = int64_t{1} << 20;
 
 // The head's state of a sequence: a row for every position from first_position
@@ -97,7 +97,7 @@ absl::Status EagleDrafter::CatchUp(const SequenceView& view,
       model_->Reserve(sequence.rows, end - sequence.first_position));
   while (sequence.end() < end) {
     const int64_t first = sequence.end();
-    const int64_t rows = std::min(kEagleRowsPerPass, end - first);
+    const int64_t rows = std::min(kRowsPerAppend, end - first);
     RETURN_IF_ERROR(model_->Append(sequence.rows,
                                    view.tokens.subspan(first + 1, rows),
                                    {.id = view.id, .position = first}));

@@ -16,6 +16,9 @@
 
 namespace espalier::drafter {
 
+// How many rows of a long prompt drafters append at a time.
+inline constexpr int64_t kRowsPerAppend = 256;
+
 // A network that predicts the next token, row by row: a draft head or a small
 // model. It holds its sequences, their K/V and the outputs of their rows, on
 // whatever device it runs; callers name them. One thread.

@@ -14,14 +14,13 @@
 #include "drafter/engine/drafter_factories.h"
 #include "drafter/engine/option_reader.h"
 #include "drafter/heads/head_runtime.h"
+#include "drafter/heads/row_model.h"
 #include "drafter/heads/tree_grower.h"
 #include "drafter/lm/cuda_lm_model.h"
 #include "drafter/lm/lm_model.h"
 
 namespace espalier::drafter {
 namespace {
-
-constexpr int64_t kLmRowsPerPass = 256;  // of a long prompt
 
 struct LoadedLm {
   std::unique_ptr<RowModel> model = nullptr;
@@ -106,7 +105,7 @@ absl::Status LmDrafter::CatchUp(const SequenceView& view,
     if (rest.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(model_->Append(
         sequence.rows,
-        rest.first(std::min<size_t>(rest.size(), kLmRowsPerPass)),
+        rest.first(std::min<size_t>(rest.size(), kRowsPerAppend)),
         /*states=*/{}));
   }
 }
