@@ -22,6 +22,7 @@ namespace espalier::nn {
 namespace {
 
 static_assert(kPageTokens == kAmxInputs && kPageTokens == 2 * kAmxColumns);
+static_assert(kAttendDims % (2 * kAmxColumns) == 0);
 
 // bf16 pairs, in memory that is declared as float.
 using AmxPair = uint32_t __attribute__((may_alias));
@@ -182,10 +183,13 @@ class AmxOwnPages {
   AmxOwnPages(const AttendArgs& args, int64_t pages, float* memory)
       : a_(args),
         page_floats_(KvPanelFloats(args.type, args.head_dim)),
+        pages_(pages),
         memory_(memory),
-        held_(reinterpret_cast<Slot*>(memory + pages * page_floats_)) {
-    __builtin_memset(memory, 0, pages * page_floats_ * 4);
-    for (int64_t i = 0; i < pages * kPageTokens; ++i) held_[i] = -1;
+        held_(reinterpret_cast<Slot*>(memory + pages * page_floats_)) {}
+
+  void Clear() {
+    __builtin_memset(memory_, 0, pages_ * page_floats_ * 4);
+    for (int64_t i = 0; i < pages_ * kPageTokens; ++i) held_[i] = -1;
   }
 
   // The value of a slot at the index-th position.
@@ -208,6 +212,7 @@ class AmxOwnPages {
 
   const AttendArgs& a_;
   const int64_t page_floats_;
+  const int64_t pages_;
   float* memory_;  // pages, laid out as values of the cache
   Slot* held_;     // by position; -1: none
 };
@@ -225,34 +230,29 @@ class AmxAttention {
         scores_(Aligned(args.scratch)),
         queries_(scores_ + a_.num_queries * stride_),
         sums_(queries_ + a_.num_queries * a_.head_dim),
-        own_(args, pages_ - first_own_ / kPageTokens,
-             sums_ + a_.num_queries * a_.head_dim) {}
+        totals_(sums_ + a_.num_queries * a_.head_dim),
+        own_(args, pages_ - first_own_ / kPageTokens, Aligned(args.panels)) {}
 
   void Run() {
-    for (int64_t page = 0; page < kPagesAhead && page < pages_; ++page) {
+    const AttendWork work = AttendWorkOf(a_);
+    for (int64_t page = work.pages.begin;
+         page < work.pages.begin + kPagesAhead && page < work.pages.end;
+         ++page) {
       FetchPanel(Keys(page));
     }
-    for (int64_t q = 0; q < a_.num_queries; ++q) {
+    for (int64_t q = work.queries.begin; q < work.queries.end; ++q) {
       Prepare({.type = OperandType::kSplitBf16,
                .x = a_.queries + q * a_.head_dim,
                .inputs = a_.head_dim,
                .out = queries_ + q * a_.head_dim});
     }
-    SetTileRows(a_.num_queries);
-    Score();
-    for (int64_t q = 0; q < a_.num_queries; ++q) {
+    if (work.pages.begin < work.pages.end) Score(work.pages);
+    for (int64_t q = work.weights.begin; q < work.weights.end; ++q) {
       FetchValues(q);
       Weigh(q);
     }
-    MixPrefix();
-    for (int64_t q = 0; q < a_.num_queries;) q = MixOwn(q);
-    Tiles::Release();
-    for (int64_t q = 0; q < a_.num_queries; ++q) {
-      const float scale = 1.0f / a_.query[q].out[0];
-      for (int64_t i = 0; i < a_.head_dim; ++i) {
-        a_.query[q].out[i] = sums_[q * a_.head_dim + i] * scale;
-      }
-    }
+    if (work.dims.begin < work.dims.end) MixValues(work.dims);
+    if (tile_rows_ > 0) Tiles::Release();
   }
 
  private:
@@ -271,17 +271,18 @@ class AmxAttention {
 
   // Scores with every slot in use. Rows that a query does not see get a score
   // as well; nobody reads it.
-  void Score() {
+  void Score(AttendRange pages) {
+    SetTileRows(a_.num_queries);
     AmxSplitStep step = {.row_stride = a_.head_dim * 4,
                          .row_loss = a_.head_dim * 2,
                          .column_stride = kPageTokens * 4,
                          .column_loss = kPageTokens * a_.head_dim * 2};
     constexpr int64_t kStepBytes = kAmxInputs / 2 * kPageTokens * 4;
-    for (int64_t page = 0; page < pages_; ++page) {
+    for (int64_t page = pages.begin; page < pages.end; ++page) {
       ClearSums<Tiles>();
       const std::byte* const keys = Keys(page);
       const std::byte* const next =
-          page + kPagesAhead < pages_ ? Keys(page + kPagesAhead) : nullptr;
+          page + kPagesAhead < pages.end ? Keys(page + kPagesAhead) : nullptr;
       for (int64_t dim = 0; dim < a_.head_dim; dim += kAmxInputs) {
         const int64_t offset = dim / kAmxInputs * kStepBytes;
         step.rows = Bytes(queries_ + dim / 2);
@@ -314,12 +315,11 @@ class AmxAttention {
     }
   }
 
-  // Scores -> weights, every page in its place as one split operand. Their sum
-  // waits in `out`, where the result goes.
+  // Scores -> weights, every page in its place as one split operand.
   void Weigh(int64_t q) {
     float* const scores = scores_ + q * stride_;
     const AttendQuery& query = a_.query[q];
-    query.out[0] =
+    totals_[q] =
         Softmax<V>(query.first, ByPosition(a_, query, scores), a_.softcap,
                    scores, [&](int64_t begin, const PageOf<V>& weights) {
                      V::StoreSplit(weights, scores + begin);
@@ -338,10 +338,20 @@ class AmxAttention {
             .column_loss = kPageTokens * a_.head_dim * 2};
   }
 
+  void MixValues(AttendRange dims) {
+    SetTileRows(a_.num_queries);
+    MixPrefix(dims);
+    own_.Clear();
+    for (int64_t q = 0; q < a_.num_queries;) q = MixOwn(q, dims);
+    for (int64_t q = 0; q < a_.num_queries; ++q) {
+      Divide(a_.query[q], dims, totals_[q], sums_ + q * a_.head_dim);
+    }
+  }
+
   // sums = weights * values, for the pages that the prefix fills.
-  void MixPrefix() {
+  void MixPrefix(AttendRange dims) {
     const int64_t pages = first_own_ / kPageTokens;
-    for (int64_t dim = 0; dim < a_.head_dim; dim += 2 * kAmxColumns) {
+    for (int64_t dim = dims.begin; dim < dims.end; dim += 2 * kAmxColumns) {
       ClearSums<Tiles>();
       for (int64_t page = 0; page < pages; ++page) {
         AmxSplitStep step =
@@ -360,7 +370,7 @@ class AmxAttention {
 
   // The positions after these pages, for the queries from `first` that see the
   // same. Returns the next query.
-  int64_t MixOwn(int64_t first) {
+  int64_t MixOwn(int64_t first, AttendRange dims) {
     const AttendQuery& query = a_.query[first];
     int64_t end = first + 1;
     while (end < a_.num_queries && a_.query[end].ancestors == query.ancestors) {
@@ -373,7 +383,7 @@ class AmxAttention {
       own_.Hold(position - first_own_,
                 behind < 0 ? position : a_.prefix + query.ancestors[behind]);
     }
-    for (int64_t dim = 0; dim < a_.head_dim; dim += 2 * kAmxColumns) {
+    for (int64_t dim = dims.begin; dim < dims.end; dim += 2 * kAmxColumns) {
       float* const sums = sums_ + first * a_.head_dim + dim;
       LoadSums<Tiles>(sums, a_.head_dim);
       for (int64_t position = first_own_; position < seen;
@@ -393,6 +403,7 @@ class AmxAttention {
   float* const scores_;      // [num_queries, stride], then weights in place
   float* const queries_;     // [num_queries] split operands of head_dim
   float* const sums_;        // [num_queries, head_dim]
+  float* const totals_;      // [num_queries] of the weights
   AmxOwnPages own_;
   int64_t tile_rows_ = 0;
 };

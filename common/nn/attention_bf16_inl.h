@@ -107,17 +107,36 @@ class Bf16Pages {
   Bf16Pages(const AttendArgs& args, float* /*scratch*/) : a_(args) {}
 
   PagePanel Keys(int64_t page) const { return PanelAt(page, a_.key_offset); }
-  PagePanel Values(int64_t page) const {
-    return PanelAt(page, a_.value_offset);
+  // What the panel has of some dimensions.
+  PagePanel Values(int64_t page, AttendRange dims) const {
+    PagePanel panel = PanelAt(page, a_.value_offset);
+    if (dims.end - dims.begin < a_.head_dim) {
+      FetchValues(panel.next, dims);
+      panel.next = panel.now;
+    }
+    return panel;
   }
-  // [head_dim] the values of the pair of slots that `slot` belongs to.
-  // `which`: 0 or 1; results of either stay until the next call with it.
-  const KvPair* ValuePair(int64_t slot, int /*which*/) const {
-    return reinterpret_cast<const KvPair*>(Values(slot / kPageTokens).now) +
+  // [head_dim] the values of the pair of slots that `slot` belongs to, of some
+  // dimensions. `which`: 0 or 1; results of either stay until the next call
+  // with it.
+  const KvPair* ValuePair(int64_t slot, AttendRange /*dims*/,
+                          int /*which*/) const {
+    const float* const panel = a_.pages[slot / kPageTokens] + a_.value_offset;
+    return reinterpret_cast<const KvPair*>(panel) +
            slot % kPageTokens / 2 * a_.head_dim;
   }
 
  private:
+  // Tiles fetch whole panels.
+  void FetchValues(const float* panel, AttendRange dims) const {
+    constexpr int64_t kLinePairs = 16;
+    for (int64_t row = 0; row < kPageTokens / 2; ++row, panel += a_.head_dim) {
+      for (int64_t i = dims.begin; i < dims.end; i += kLinePairs) {
+        Fetch(panel + i);
+      }
+    }
+  }
+
   PagePanel PanelAt(int64_t page, int64_t offset) const {
     return {.now = a_.pages[page] + offset,
             .next = a_.pages[PageAhead(a_, page)] + offset};
@@ -137,36 +156,24 @@ class Bf16Attention {
         scores_(args.scratch),
         queries_(scores_ + a_.num_queries * stride_),
         sums_(queries_ + a_.num_queries * a_.head_dim),
-        collected_(sums_ + a_.num_queries * a_.head_dim),
+        totals_(sums_ + a_.num_queries * a_.head_dim),
+        collected_(args.panels),
         pages_(args, collected_ + kPageTokens / 2 * a_.head_dim) {}
 
   void Run() {
-    for (int64_t q = 0; q < a_.num_queries; ++q) {
+    const AttendWork work = AttendWorkOf(a_);
+    for (int64_t q = work.queries.begin; q < work.queries.end; ++q) {
       Rows::StoreQuery(a_.queries + q * a_.head_dim, a_.head_dim,
                        queries_ + q * a_.head_dim);
     }
-    for (int64_t page = 0; page < AttendPages(a_); ++page) {
+    for (int64_t page = work.pages.begin; page < work.pages.end; ++page) {
       const PagePanel keys = pages_.Keys(page);
-      ForTiles(0, a_.num_queries,
-               [&](int64_t q, int64_t n) { Score(page, keys, q, n); });
+      ForTiles<V>(0, a_.num_queries,
+                  [&](int64_t q, int64_t n) { Score(page, keys, q, n); });
     }
-    for (int64_t q = 0; q < a_.num_queries; ++q) Weigh(q);
-    const int64_t paired = a_.prefix / 2 * 2;
-    for (int64_t first = 0; first < paired; first += kPageTokens) {
-      const int64_t left = paired - first;
-      const Positions page = {.first = first,
-                              .count = left < kPageTokens ? left : kPageTokens,
-                              .values = pages_.Values(first / kPageTokens)};
-      ForTiles(0, a_.num_queries,
-               [&](int64_t q, int64_t n) { Mix(page, q, n); });
-    }
-    for (int64_t q = 0; q < a_.num_queries;) q = MixAncestors(q);
-    for (int64_t q = 0; q < a_.num_queries; ++q) {
-      const float scale = 1.0f / a_.query[q].out[0];
-      for (int64_t i = 0; i < a_.head_dim; ++i) {
-        a_.query[q].out[i] = sums_[q * a_.head_dim + i] * scale;
-      }
-    }
+    for (int64_t q = work.weights.begin; q < work.weights.end; ++q) Weigh(q);
+    dims_ = work.dims;
+    if (dims_.begin < dims_.end) MixValues();
   }
 
  private:
@@ -176,17 +183,6 @@ class Bf16Attention {
     int64_t count = 0;
     PagePanel values;
   };
-
-  // product(first query, queries), as many as a tile takes.
-  template <typename Product>
-  static void ForTiles(int64_t begin, int64_t end, Product product) {
-    const int64_t size = end - begin;
-    const int64_t tiles = (size + V::kTileRows - 1) / V::kTileRows;
-    for (int64_t tile = 0; tile < tiles; ++tile) {
-      const int64_t from = begin + size * tile / tiles;
-      product(from, begin + size * (tile + 1) / tiles - from);
-    }
-  }
 
   // Scores with every slot in use. Rows that a query does not see get a score
   // as well; nobody reads it.
@@ -204,17 +200,36 @@ class Bf16Attention {
     }
   }
 
-  // Scores -> weights, every page in its place. Their sum waits in `out`, where
-  // the result goes.
+  // Scores -> weights, every page in its place.
   void Weigh(int64_t q) {
     float* const scores = scores_ + q * stride_;
     const AttendQuery& query = a_.query[q];
-    query.out[0] =
+    totals_[q] =
         Softmax<V>(query.first, ByPosition(a_, query, scores), a_.softcap,
                    scores, [&](int64_t begin, const PageOf<V>& weights) {
                      Rows::StoreWeights(weights, scores + begin);
                    });
-    for (int64_t i = 0; i < a_.head_dim; ++i) sums_[q * a_.head_dim + i] = 0;
+  }
+
+  void MixValues() {
+    for (int64_t q = 0; q < a_.num_queries; ++q) {
+      float* const sums = sums_ + q * a_.head_dim;
+      for (int64_t i = dims_.begin; i < dims_.end; ++i) sums[i] = 0;
+    }
+    const int64_t paired = a_.prefix / 2 * 2;
+    for (int64_t first = 0; first < paired; first += kPageTokens) {
+      const int64_t left = paired - first;
+      const Positions page = {
+          .first = first,
+          .count = left < kPageTokens ? left : kPageTokens,
+          .values = pages_.Values(first / kPageTokens, dims_)};
+      ForTiles<V>(0, a_.num_queries,
+                  [&](int64_t q, int64_t n) { Mix(page, q, n); });
+    }
+    for (int64_t q = 0; q < a_.num_queries;) q = MixAncestors(q);
+    for (int64_t q = 0; q < a_.num_queries; ++q) {
+      Divide(a_.query[q], dims_, totals_[q], sums_ + q * a_.head_dim);
+    }
   }
 
   // sums += weights * values, of positions within one page.
@@ -227,8 +242,8 @@ class Bf16Attention {
                      .inputs = p.count,
                      .resume = true,
                      .out_stride = a_.head_dim};
-    for (int64_t dim = 0; dim < a_.head_dim;) {
-      const bool two = dim + 2 * V::kLanes <= a_.head_dim;
+    for (int64_t dim = dims_.begin; dim < dims_.end;) {
+      const bool two = dim + 2 * V::kLanes <= dims_.end;
       tile.weights = p.values.now + dim;
       tile.next = p.values.next + dim * kPageTokens / 2;
       tile.out = sums_ + q * a_.head_dim + dim;
@@ -254,7 +269,7 @@ class Bf16Attention {
         Collect(query, i, i + 1 < seen,
                 collected_ + (i - begin) / 2 * a_.head_dim);
       }
-      ForTiles(q, end, [&](int64_t from, int64_t n) {
+      ForTiles<V>(q, end, [&](int64_t from, int64_t n) {
         Mix({.first = begin,
              .count = stop - begin,
              .values = {.now = collected_, .next = collected_}},
@@ -270,12 +285,12 @@ class Bf16Attention {
                float* out) {
     const int64_t even = SlotOf(query, position);
     const int64_t odd = next ? SlotOf(query, position + 1) : even;
-    const KvPair* const x = pages_.ValuePair(even, 0);
-    const KvPair* const y = pages_.ValuePair(odd, 1);
+    const KvPair* const x = pages_.ValuePair(even, dims_, 0);
+    const KvPair* const y = pages_.ValuePair(odd, dims_, 1);
     const int x_shift = even % 2 * 16, y_shift = odd % 2 * 16;
     const uint32_t y_mask = next ? 0xFFFF0000 : 0;
     KvPair* const pairs = reinterpret_cast<KvPair*>(out);
-    for (int64_t i = 0; i < a_.head_dim; ++i) {
+    for (int64_t i = dims_.begin; i < dims_.end; ++i) {
       pairs[i] = (x[i] >> x_shift & 0xFFFF) | (y[i] << (16 - y_shift) & y_mask);
     }
   }
@@ -289,8 +304,10 @@ class Bf16Attention {
   float* const scores_;     // [num_queries, stride] by slot, then by position
   float* const queries_;    // [num_queries, head_dim]
   float* const sums_;       // [num_queries, head_dim]
+  float* const totals_;     // [num_queries] of the weights
   float* const collected_;  // [kPageTokens / 2, head_dim] pairs
   Pages pages_;
+  AttendRange dims_;  // of the values in this call
 };
 
 }  // namespace

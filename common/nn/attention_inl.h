@@ -34,7 +34,8 @@ inline void CopyKv(const KvPanels& from, int64_t from_slot, const KvPanels& to,
 struct AttendState {
   float* scores = nullptr;  // [num_queries, stride] by slot, then by position
   int64_t stride = 0;
-  float* sums = nullptr;  // [num_queries, head_dim]
+  float* sums = nullptr;    // [num_queries, head_dim]
+  float* totals = nullptr;  // [num_queries] of the weights
 };
 
 // scores = q K^T for all slots in use. Rows that a query does not see get a
@@ -59,7 +60,7 @@ void ScorePage(const AttendArgs& a, const AttendState& state, int64_t page,
 // sums += p V for the page's positions of the prefix.
 template <typename V>
 void MixPage(const AttendArgs& a, const AttendState& state, int64_t page,
-             int64_t begin, int64_t rows) {
+             AttendRange dims, int64_t begin, int64_t rows) {
   const int64_t left = a.prefix - page * kPageTokens;
   const float* const values = a.pages[page] + a.value_offset;
   TileArgs tile = {
@@ -71,8 +72,8 @@ void MixPage(const AttendArgs& a, const AttendState& state, int64_t page,
       .resume = true,
       .out_stride = a.head_dim};
   float* sums = state.sums + begin * a.head_dim;
-  for (int64_t dim = 0; dim < a.head_dim;) {
-    const bool two = dim + 2 * V::kLanes <= a.head_dim;
+  for (int64_t dim = dims.begin; dim < dims.end;) {
+    const bool two = dim + 2 * V::kLanes <= dims.end;
     tile.weights = values + dim;
     tile.out = sums + dim;
     const Tile product = two ? TileFor<FloatTile<V, 2>, V::kTileRows>(rows)
@@ -169,8 +170,8 @@ float Softmax(int64_t first, int64_t size, float softcap, float* scores,
 // chain that MixPage began.
 template <typename V>
 void MixAncestors(const AttendArgs& a, const AttendQuery& query,
-                  const float* weights, float* sums) {
-  for (int64_t dim = 0; dim < a.head_dim; dim += V::kLanes) {
+                  AttendRange dims, const float* weights, float* sums) {
+  for (int64_t dim = dims.begin; dim < dims.end; dim += V::kLanes) {
     typename V::Reg sum = V::Load(sums + dim);
     for (int64_t i = 0; i < query.num_ancestors; ++i) {
       const int64_t slot = a.prefix + query.ancestors[i];
@@ -182,43 +183,71 @@ void MixAncestors(const AttendArgs& a, const AttendQuery& query,
   }
 }
 
+// The results of some dimensions.
+inline void Divide(const AttendQuery& query, AttendRange dims, float total,
+                   const float* sums) {
+  const float scale = 1.0f / total;
+  for (int64_t i = dims.begin; i < dims.end; ++i) {
+    query.out[i] = sums[i] * scale;
+  }
+}
+
+// product(first query, queries), as many as a tile takes.
+template <typename V, typename Product>
+void ForTiles(int64_t begin, int64_t end, Product product) {
+  const int64_t size = end - begin;
+  const int64_t tiles = (size + V::kTileRows - 1) / V::kTileRows;
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    const int64_t from = begin + size * tile / tiles;
+    product(from, begin + size * (tile + 1) / tiles - from);
+  }
+}
+
+// Positions of the prefix, ancestors and the division, for some dimensions.
+template <typename V>
+void MixValues(const AttendArgs& a, const AttendState& state,
+               AttendRange dims) {
+  if (dims.begin == dims.end) return;
+  for (int64_t q = 0; q < a.num_queries; ++q) {
+    float* const sums = state.sums + q * a.head_dim;
+    for (int64_t i = dims.begin; i < dims.end; ++i) sums[i] = 0;
+  }
+  for (int64_t page = 0; page * kPageTokens < a.prefix; ++page) {
+    ForTiles<V>(0, a.num_queries, [&](int64_t q, int64_t n) {
+      MixPage<V>(a, state, page, dims, q, n);
+    });
+  }
+  for (int64_t q = 0; q < a.num_queries; ++q) {
+    float* const sums = state.sums + q * a.head_dim;
+    MixAncestors<V>(a, a.query[q], dims,
+                    state.scores + q * state.stride + a.prefix, sums);
+    Divide(a.query[q], dims, state.totals[q], sums);
+  }
+}
+
 template <typename V>
 void Attend(const AttendArgs& a) {
+  const AttendWork work = AttendWorkOf(a);
   AttendState state = {.scores = a.scratch, .stride = AttendScoreStride(a)};
   state.sums = a.scratch + a.num_queries * state.stride;
-  const int64_t blocks = (a.num_queries + V::kTileRows - 1) / V::kTileRows;
-  auto for_blocks = [&](int64_t slots, auto product) {
-    for (int64_t page = 0; page * kPageTokens < slots; ++page) {
-      for (int64_t block = 0; block < blocks; ++block) {
-        const int64_t begin = a.num_queries * block / blocks;
-        const int64_t end = a.num_queries * (block + 1) / blocks;
-        product(a, state, page, begin, end - begin);
-      }
-    }
-  };
-  for_blocks(a.prefix + a.rows, ScorePage<V>);
-  for (int64_t q = 0; q < a.num_queries; ++q) {
+  state.totals = state.sums + a.num_queries * a.head_dim;
+  for (int64_t page = work.pages.begin; page < work.pages.end; ++page) {
+    ForTiles<V>(0, a.num_queries, [&](int64_t q, int64_t n) {
+      ScorePage<V>(a, state, page, q, n);
+    });
+  }
+  for (int64_t q = work.weights.begin; q < work.weights.end; ++q) {
     const AttendQuery& query = a.query[q];
-    // The sum waits in `out`, where the result goes.
     float* const scores = state.scores + q * state.stride;
-    query.out[0] =
+    state.totals[q] =
         Softmax<V>(query.first, ByPosition(a, query, scores), a.softcap, scores,
                    [&](int64_t begin, const PageOf<V>& weights) {
                      for (int64_t i = 0; i < kPageTokens; i += V::kLanes) {
                        V::Store(scores + begin + i, weights[i / V::kLanes]);
                      }
                    });
-    float* sums = state.sums + q * a.head_dim;
-    for (int64_t i = 0; i < a.head_dim; ++i) sums[i] = 0;
   }
-  for_blocks(a.prefix, MixPage<V>);
-  for (int64_t q = 0; q < a.num_queries; ++q) {
-    const AttendQuery& query = a.query[q];
-    float* sums = state.sums + q * a.head_dim;
-    MixAncestors<V>(a, query, state.scores + q * state.stride + a.prefix, sums);
-    const float scale = 1.0f / query.out[0];
-    for (int64_t i = 0; i < a.head_dim; ++i) query.out[i] = sums[i] * scale;
-  }
+  MixValues<V>(a, state, work.dims);
 }
 
 }  // namespace

@@ -122,18 +122,19 @@ class Int8Pages {
     }
     return {.now = panel_, .next = panel_};
   }
-  PagePanel Values(int64_t page) const {
+  PagePanel Values(int64_t page, AttendRange dims) const {
     const KvCode* const next = FetchScales(page, a_.value_offset);
     for (int64_t slot = 0; slot < kPageTokens; slot += 2) {
-      for (int64_t i = 0; i < 2 * a_.head_dim; i += 64) {
+      for (int64_t i = 2 * dims.begin; i < 2 * dims.end; i += 64) {
         Fetch(next + slot * a_.head_dim + i);
       }
-      WidenPair(page * kPageTokens + slot, panel_ + slot / 2 * a_.head_dim);
+      WidenPair(page * kPageTokens + slot, dims,
+                panel_ + slot / 2 * a_.head_dim);
     }
     return {.now = panel_, .next = panel_};
   }
-  const KvPair* ValuePair(int64_t slot, int which) const {
-    WidenPair(slot, pairs_[which]);
+  const KvPair* ValuePair(int64_t slot, AttendRange dims, int which) const {
+    WidenPair(slot, dims, pairs_[which]);
     return reinterpret_cast<const KvPair*>(pairs_[which]);
   }
 
@@ -153,8 +154,8 @@ class Int8Pages {
     return CodesOf(panel);
   }
 
-  // The values of a slot and its neighbour.
-  void WidenPair(int64_t slot, float* out) const {
+  // Some dimensions' values of a slot and its neighbour.
+  void WidenPair(int64_t slot, AttendRange dims, float* out) const {
     const float* const values = a_.pages[slot / kPageTokens] + a_.value_offset;
     const int64_t first = slot % kPageTokens / 2 * 2;
     Reg scales[kWidth / V::kLanes];
@@ -162,7 +163,7 @@ class Int8Pages {
       scale = V::SetPair(values + ScalesBegin(a_.head_dim) + first);
     }
     const KvCode* const codes = CodesOf(values) + first * a_.head_dim;
-    for (int64_t i = 0; i < 2 * a_.head_dim; i += kWidth) {
+    for (int64_t i = 2 * dims.begin; i < 2 * dims.end; i += kWidth) {
       V::StoreScaled(codes + i, scales, HalvesOf(out) + i);
     }
   }

@@ -233,6 +233,25 @@ struct KvPanels {
   int64_t head_dim = 0;
 };
 
+// What a call does of an attention, so that threads may share one. A step
+// begins when the one before it is done; its parts may run at the same time.
+// The bits are those of one call.
+enum class AttendStep {
+  kAll,
+  kQueries,  // by query: makes operands of them
+  kScores,   // by page
+  kWeights,  // by query
+  kValues,   // by dimension of the head, kAttendDims of them at a time
+};
+inline constexpr int64_t kAttendDims = 32;
+
+// begin .. end - 1 of what a step goes by; of kAll: nothing.
+struct AttendPart {
+  AttendStep step = AttendStep::kAll;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
 // softmax(Q K^T) V of queries that share a K/V head and a prefix. Slot s of the
 // cache is position s of the prefix, then row s - prefix of the pass. Queries
 // of one row should follow each other, and have the same `ancestors`.
@@ -250,7 +269,9 @@ struct AttendArgs {
   const float* const* pages = nullptr;
   int64_t key_offset = 0;
   int64_t value_offset = 0;
-  float* scratch = nullptr;  // [AttendScratch(args)]
+  AttendPart part = {};
+  float* scratch = nullptr;  // [AttendScratch(args)], of all parts
+  float* panels = nullptr;   // [AttendPanels(args)], of a call alone
 };
 
 static inline int64_t AttendPages(const AttendArgs& args) {
@@ -262,8 +283,32 @@ static inline int64_t AttendScoreStride(const AttendArgs& args) {
 }
 // In floats; enough for all backends, one cache line to align it included.
 static inline int64_t AttendScratch(const AttendArgs& args) {
-  return args.num_queries * (AttendScoreStride(args) + 2 * args.head_dim) +
-         (args.rows + 2 * kPageTokens) * (args.head_dim + 1) + 16;
+  return args.num_queries * (AttendScoreStride(args) + 2 * args.head_dim + 1) +
+         16;
+}
+static inline int64_t AttendPanels(const AttendArgs& args) {
+  return (args.rows + 2 * kPageTokens) * (args.head_dim + 1) + 16;
+}
+
+// Indices begin .. end - 1.
+struct AttendRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+// What a call does of each step, by what that goes by.
+struct AttendWork {
+  AttendRange queries, pages, weights, dims;
+};
+static inline AttendWork AttendWorkOf(const AttendArgs& args) {
+  const auto range = [&](AttendStep step, int64_t size) -> AttendRange {
+    if (args.part.step == AttendStep::kAll) return {.begin = 0, .end = size};
+    if (args.part.step != step) return {};
+    return {.begin = args.part.begin, .end = args.part.end};
+  };
+  return {.queries = range(AttendStep::kQueries, args.num_queries),
+          .pages = range(AttendStep::kScores, AttendPages(args)),
+          .weights = range(AttendStep::kWeights, args.num_queries),
+          .dims = range(AttendStep::kValues, args.head_dim)};
 }
 
 // The largest of every kPanelOutputs numbers of a row, so that a search passes
@@ -301,7 +346,9 @@ struct Kernels {
   void (*copy_kv)(const KvPanels& from, int64_t from_slot, const KvPanels& to,
                   int64_t to_slot);
   void (*attend)(const AttendArgs&);
-  int64_t attend_queries;  // that one call should have, if there are so many
+  // That one call should have, if there are so many. Calls for parts have no
+  // more of them.
+  int64_t attend_queries;
   // Calls for each thread, if there are enough queries: two share the work more
   // evenly, one reads less twice where its time hardly depends on its queries.
   int64_t attend_calls;

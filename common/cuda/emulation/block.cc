@@ -180,9 +180,11 @@ bool Block::LandCopy() {
 // Takes a random ready thread. Some blocks prefer a few warps, which so get
 // ahead of the others as far as barriers let them.
 int Block::TakeReady() {
-  size_t taken = Draw(ready_.size());
-  for (int i = 1; i < candidates_; ++i) {
-    const size_t other = Draw(ready_.size());
+  const size_t size = ready_.size(), stride = size / candidates_ + 1;
+  size_t taken = Draw(size), other = taken;
+  for (size_t i = 1; i < candidates_; ++i) {
+    other += stride;
+    if (other >= size) other -= size;
     if (haste_[ready_[other] / 32] > haste_[ready_[taken] / 32]) taken = other;
   }
   std::swap(ready_[taken], ready_.back());

@@ -167,7 +167,7 @@ class Block {
   std::vector<bool> unfenced_;  // [threads]
   bool counted_ = false;
   std::vector<uint64_t> haste_;  // of each warp
-  int candidates_ = 1;           // of which the hastiest goes on
+  size_t candidates_ = 1;        // of which the hastiest goes on
   uint64_t steps_per_copy_ = 0;  // 0: a copy lands when nobody can go on
 };
 

@@ -8,6 +8,22 @@ namespace espalier {
 namespace {
 
 constexpr int64_t kRowsWorthSharing = 8;  // fewer are not worth a wake-up
+// A thread may attend to so many pages while others wait: the loops that share
+// a layer's tasks take as long.
+constexpr int64_t kPagesWorthSharing = 12;
+
+// Part `index` of `parts` of a step, maybe an empty one.
+nn::AttendPart PartOf(const nn::AttendArgs& args, nn::AttendStep step,
+                      int64_t index, int64_t parts) {
+  const int64_t unit = step == nn::AttendStep::kValues ? nn::kAttendDims : 1;
+  const int64_t size = step == nn::AttendStep::kScores   ? AttendPages(args)
+                       : step == nn::AttendStep::kValues ? args.head_dim
+                                                         : args.num_queries;
+  const int64_t units = (size + unit - 1) / unit;
+  return {.step = step,
+          .begin = std::min(units * index / parts * unit, size),
+          .end = std::min(units * (index + 1) / parts * unit, size)};
+}
 
 }  // namespace
 
@@ -22,7 +38,8 @@ NativeAttention::NativeAttention(const ModelConfig& config, nn::KvType kv_type,
       page_shape_(KvPageShape::Of(config, kv_type)),
       kernels_(kernels),
       pool_(pool),
-      scratch_(pool.threads()) {
+      scratch_(pool.threads()),
+      panels_(pool.threads()) {
   for (int32_t i = 0; i < std::ssize(config.rotary); ++i) {
     tables_.push_back({.frequencies = RotaryFrequencies(config, i),
                        .scale = RotaryScale(config, i)});
@@ -58,16 +75,31 @@ void NativeAttention::Begin(const NativePass& pass, float* out) {
   }
   one_task_per_head_ =
       std::ssize(tasks_) == std::ssize(pass.sequences) * kv_heads_;
-  for (View& view : views_) CutPages(view);
-  size_t scratch = 0;
+  for (View& view : views_) {
+    CutPages(view);
+    view.is_shared = IsWorthSharing(view);
+  }
+  ReserveScratch();
+  MakeAngles(pass);
+}
+
+void NativeAttention::ReserveScratch() {
+  int64_t scratch = 0, panels = 0;
+  std::vector<int64_t> shared(tasks_.size());
   for (const View& view : views_) {
     for (int64_t task = 0; task < std::ssize(tasks_); ++task) {
       const nn::AttendArgs args = ArgsOf(view.layer, task);
-      scratch = std::max(scratch, static_cast<size_t>(AttendScratch(args)));
+      int64_t& most = view.is_shared ? shared[task] : scratch;
+      most = std::max(most, AttendScratch(args));
+      panels = std::max(panels, AttendPanels(args));
     }
   }
   for (std::vector<float>& memory : scratch_) memory.resize(scratch);
-  MakeAngles(pass);
+  for (std::vector<float>& memory : panels_) memory.resize(panels);
+  shared_scratch_.resize(tasks_.size());
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    shared_scratch_[i].resize(shared[i]);
+  }
 }
 
 void NativeAttention::AddQueries(const NativePass::Sequence& sequence,
@@ -135,6 +167,19 @@ void NativeAttention::CutPages(View& view) const {
   }
 }
 
+// Where threads have not the same number of tasks, some wait for the others.
+bool NativeAttention::IsWorthSharing(const View& view) const {
+  if (!one_task_per_head_) return false;  // those are more even
+  const int64_t tasks = std::ssize(tasks_), threads = pool_.threads();
+  int64_t pages = 0;
+  for (int64_t i = 0; i < tasks; ++i) {
+    if (tasks_[i].num_queries > kernels_.attend_queries) return false;
+    pages += AttendPages(ArgsOf(view.layer, i));
+  }
+  const int64_t most = (tasks + threads - 1) / threads;
+  return most * pages / tasks - pages / threads >= kPagesWorthSharing;
+}
+
 // Tasks have one size, and consist of whole rows where they fit: the heads of a
 // row that share a K/V head attend to the same positions.
 int64_t NativeAttention::TaskSize(int64_t queries, int64_t group) const {
@@ -162,21 +207,63 @@ void NativeAttention::MakeAngles(const NativePass& pass) {
 void NativeAttention::Run(int64_t index, const NativeLayer& layer,
                           const float* qkv, Consumer consume) {
   if (!one_task_per_head_) FillCaches(index, layer, qkv);
-  pool_.ParallelFor(static_cast<int64_t>(tasks_.size()), /*grain=*/1,
-                    [&](const nn::ThreadPool::Chunk& chunk) {
-                      for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-                        const Task& task = tasks_[i];
-                        if (one_task_per_head_) FetchRowsOf(index, task);
-                        PrepareQueries(index, layer, task, qkv);
-                        if (one_task_per_head_) {
-                          CacheRowsOf(index, layer, task, qkv);
-                        }
-                        nn::AttendArgs args = ArgsOf(index, i);
-                        args.scratch = scratch_[chunk.thread].data();
-                        kernels_.attend(args);
-                        Consume(task, consume);
-                      }
-                    });
+  ViewOf(index).is_shared ? RunSteps(index, layer, qkv, consume)
+                          : RunTasks(index, layer, qkv, consume);
+}
+
+template <typename Body>
+void NativeAttention::ForEach(int64_t size, Body body) {
+  pool_.ParallelFor(size, /*grain=*/1, [&](const nn::ThreadPool::Chunk& chunk) {
+    for (int64_t i = chunk.begin; i < chunk.end; ++i) body(i, chunk.thread);
+  });
+}
+
+void NativeAttention::RunTasks(int64_t index, const NativeLayer& layer,
+                               const float* qkv, Consumer consume) {
+  ForEach(std::ssize(tasks_), [&](int64_t i, int64_t thread) {
+    Prepare(index, layer, tasks_[i], qkv);
+    Attend(ArgsOf(index, i), scratch_[thread], thread);
+    Consume(tasks_[i], consume);
+  });
+}
+
+void NativeAttention::RunSteps(int64_t index, const NativeLayer& layer,
+                               const float* qkv, Consumer consume) {
+  ForEach(std::ssize(tasks_), [&](int64_t i, int64_t /*thread*/) {
+    Prepare(index, layer, tasks_[i], qkv);
+  });
+  const int64_t queries = tasks_.front().num_queries;
+  RunStep(index, nn::AttendStep::kQueries, queries);
+  // Some for each thread, which may steal them.
+  RunStep(index, nn::AttendStep::kScores, 2 * pool_.threads());
+  RunStep(index, nn::AttendStep::kWeights, queries);
+  RunStep(index, nn::AttendStep::kValues,
+          (head_dim_ + nn::kAttendDims - 1) / nn::kAttendDims);
+  ForEach(std::ssize(tasks_),
+          [&](int64_t i, int64_t /*thread*/) { Consume(tasks_[i], consume); });
+}
+
+void NativeAttention::RunStep(int64_t index, nn::AttendStep step,
+                              int64_t parts) {
+  ForEach(std::ssize(tasks_) * parts, [&](int64_t i, int64_t thread) {
+    nn::AttendArgs args = ArgsOf(index, i / parts);
+    args.part = PartOf(args, step, i % parts, parts);
+    Attend(args, shared_scratch_[i / parts], thread);
+  });
+}
+
+void NativeAttention::Attend(nn::AttendArgs args, std::vector<float>& scratch,
+                             int64_t thread) {
+  args.scratch = scratch.data();
+  args.panels = panels_[thread].data();
+  kernels_.attend(args);
+}
+
+void NativeAttention::Prepare(int64_t index, const NativeLayer& layer,
+                              const Task& task, const float* qkv) {
+  if (one_task_per_head_) FetchRowsOf(index, task);
+  PrepareQueries(index, layer, task, qkv);
+  if (one_task_per_head_) CacheRowsOf(index, layer, task, qkv);
 }
 
 // The weights of a layer have put it out of the caches.

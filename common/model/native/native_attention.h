@@ -58,6 +58,7 @@ class NativeAttention {
     int64_t layer = 0;  // one of the layers
     std::vector<nn::AttendQuery> queries = {};
     std::vector<int64_t> first_page = {};  // by task
+    bool is_shared = false;                // threads share its tasks
   };
 
   // The angles of one rotary table.
@@ -75,6 +76,8 @@ class NativeAttention {
   void AddQueries(const NativePass::Sequence& sequence, int64_t kv_head,
                   float* out, View& view) const;
   void CutPages(View& view) const;
+  bool IsWorthSharing(const View& view) const;
+  void ReserveScratch();
   int64_t TaskSize(int64_t queries, int64_t group) const;
   void MakeAngles(const NativePass& pass);
   void CacheRow(int64_t index, const NativeLayer& layer,
@@ -85,6 +88,20 @@ class NativeAttention {
   // Fills the caches with what a task alone attends to.
   void CacheRowsOf(int64_t index, const NativeLayer& layer, const Task& task,
                    const float* qkv);
+  // What has to be there before a task attends.
+  void Prepare(int64_t index, const NativeLayer& layer, const Task& task,
+               const float* qkv);
+  // A task is one thread's work, or threads share its steps.
+  void RunTasks(int64_t index, const NativeLayer& layer, const float* qkv,
+                Consumer consume);
+  void RunSteps(int64_t index, const NativeLayer& layer, const float* qkv,
+                Consumer consume);
+  // A step of all tasks, each in some parts.
+  void RunStep(int64_t index, nn::AttendStep step, int64_t parts);
+  // body(index, thread), for indices 0 .. size - 1.
+  template <typename Body>
+  void ForEach(int64_t size, Body body);
+  void Attend(nn::AttendArgs args, std::vector<float>& scratch, int64_t thread);
   void Consume(const Task& task, Consumer consume) const;
   void PrepareQueries(int64_t index, const NativeLayer& layer, const Task& task,
                       const float* qkv);
@@ -111,8 +128,10 @@ class NativeAttention {
   // By sequence, K/V head, row and then head of the K/V head's group.
   std::vector<float> queries_;  // [rows * heads, head_dim]
   std::vector<Task> tasks_;
-  bool one_task_per_head_ = false;           // of each sequence
-  std::vector<std::vector<float>> scratch_;  // by thread
+  bool one_task_per_head_ = false;                  // of each sequence
+  std::vector<std::vector<float>> scratch_;         // by thread
+  std::vector<std::vector<float>> panels_;          // by thread
+  std::vector<std::vector<float>> shared_scratch_;  // by task
   std::vector<float> keys_;  // [rows, kv_heads * head_dim], rotated
 };
 

@@ -1,6 +1,7 @@
 #ifndef ESPALIER_TESTS_COMMON_NN_ATTENTION_PROBLEM_H_
 #define ESPALIER_TESTS_COMMON_NN_ATTENTION_PROBLEM_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -99,13 +100,31 @@ inline AttentionProblem RandomProblem(const ProblemShape& shape,
   return p;
 }
 
-// Queries begin .. end - 1 of `p` in one call, its K/V in `slots`:
-// [end - begin, head_dim]. The prefix begins at page `first_page`, before which
-// no query sees anything.
+// One call for all, or steps in parts: of two pages, one query, kAttendDims.
+inline void AttendInParts(const Kernels& kernels, AttendArgs args) {
+  const auto run = [&](AttendStep step, int64_t size, int64_t most) {
+    for (int64_t begin = 0; begin < size; begin += most) {
+      args.part = {
+          .step = step, .begin = begin, .end = std::min(begin + most, size)};
+      std::vector<float> panels(AttendPanels(args));
+      args.panels = panels.data();
+      kernels.attend(args);
+    }
+  };
+  run(AttendStep::kQueries, args.num_queries, 1);
+  run(AttendStep::kScores, AttendPages(args), 2);
+  run(AttendStep::kWeights, args.num_queries, 1);
+  run(AttendStep::kValues, args.head_dim, kAttendDims);
+}
+
+// Queries begin .. end - 1 of `p`, its K/V in `slots`, in one call unless
+// `in_parts`: [end - begin, head_dim]. The prefix begins at page `first_page`,
+// before which no query sees anything.
 inline std::vector<float> Attend(const Kernels& kernels,
                                  const AttentionProblem& p,
                                  const KvSlots& slots, int64_t begin,
-                                 int64_t end, int64_t first_page = 0) {
+                                 int64_t end, int64_t first_page = 0,
+                                 bool in_parts = false) {
   std::vector<float> out((end - begin) * p.head_dim);
   std::vector<AttendQuery> queries;
   for (int64_t row = begin; row < end; ++row) {
@@ -128,18 +147,24 @@ inline std::vector<float> Attend(const Kernels& kernels,
                      .value_offset = slots.value_offset()};
   std::vector<float> scratch(AttendScratch(args));
   args.scratch = scratch.data();
+  if (in_parts) {
+    AttendInParts(kernels, args);
+    return out;
+  }
+  std::vector<float> panels(AttendPanels(args));
+  args.panels = panels.data();
   kernels.attend(args);
   return out;
 }
 
 inline std::vector<float> Attend(const Kernels& kernels,
                                  const AttentionProblem& p, int64_t begin,
-                                 int64_t end) {
+                                 int64_t end, bool in_parts = false) {
   KvSlots slots(kernels, p.type, p.prefix + p.rows(), p.head_dim);
   for (int64_t slot = 0; slot < p.prefix + p.rows(); ++slot) {
     slots.Write(slot, &p.keys[slot * p.head_dim], &p.values[slot * p.head_dim]);
   }
-  return Attend(kernels, p, slots, begin, end);
+  return Attend(kernels, p, slots, begin, end, /*first_page=*/0, in_parts);
 }
 
 }  // namespace espalier::nn

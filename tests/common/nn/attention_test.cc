@@ -220,6 +220,25 @@ TEST_P(AttentionTest, QueryIsTheSameInAnyCompany) {
   }
 }
 
+// Threads may share a call.
+TEST_P(AttentionTest, PartsGiveTheBitsOfTheWhole) {
+  for (int64_t dims : HeadDims({24, 64, 80, 96})) {
+    for (int64_t prefix : {0, 31, 64, 165}) {
+      for (int64_t rows : {1, 3, 12}) {
+        Problem p = RandomProblem(
+            {.head_dim = dims, .prefix = prefix, .rows = rows}, random_);
+        for (int64_t window : {0, 40}) {
+          p.window = window;
+          ASSERT_EQ(Attend(kernels(), p, 0, rows, /*in_parts=*/true),
+                    Run(p, 0, rows))
+              << rows << " rows, prefix " << prefix << ", dims " << dims
+              << ", window " << window;
+        }
+      }
+    }
+  }
+}
+
 // A row of a tree gets the bits that it gets when its path is in the prefix.
 TEST_P(AttentionTest, TreePathEqualsSequentialDecoding) {
   for (int64_t dims : HeadDims({24, 32})) {

@@ -148,6 +148,26 @@ TEST_P(NativeModelTest, LogitsDoNotDependOnTheNumberOfThreads) {
   }
 }
 
+// Two K/V heads on eight threads: these share the heads where the context is
+// long, within a window or without.
+TEST_P(NativeModelTest, LongContextDoesNotDependOnTheNumberOfThreads) {
+  const std::vector<TokenId> prompt = Tokens(490), tokens = Tokens(5);
+  const std::vector<int32_t> parents = {kPrefixParent, 0, 0, 1, 2};
+  for (size_t rows : {1, 5}) {
+    Rows expected;
+    for (int64_t threads : {1, 8}) {
+      const auto model = Load(threads);
+      const CacheId cache = model->NewSequence();
+      ASSERT_TRUE(Prefill(*model, cache, prompt, 256).ok());
+      const Rows got =
+          Forward(*model, cache, {tokens.begin(), tokens.begin() + rows},
+                  {parents.begin(), parents.begin() + rows});
+      if (expected.empty()) expected = got;
+      EXPECT_EQ(got, expected) << threads << " threads, " << rows << " rows";
+    }
+  }
+}
+
 // Some have a few rows, and some so many that several tasks attend for a head.
 TEST_P(NativeModelTest, SequencesOfAPassHaveTheBitsThatTheyHaveAlone) {
   const auto model = Load(2);
