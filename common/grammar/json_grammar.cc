@@ -65,15 +65,15 @@ ExpressionPtr HexDigits(int64_t count) {
   return Repeat(OneOf({{'0', '9'}, {'A', 'F'}, {'a', 'f'}}), count, count);
 }
 
-// \uXXXX, halves of pairs only as pairs.
+// XXXX after \u, halves of pairs only as pairs.
 ExpressionPtr UnicodeEscape() {
   const ExpressionPtr d = OneOf({{'D', 'D'}, {'d', 'd'}});
   const ExpressionPtr other =
       OneOf({{'0', '9'}, {'A', 'C'}, {'E', 'F'}, {'a', 'c'}, {'e', 'f'}});
   return Choice(
-      {Sequence({Text("\\u"), other, HexDigits(3)}),
-       Sequence({Text("\\u"), d, OneOf({{'0', '7'}}), HexDigits(2)}),
-       Sequence({Text("\\u"), d, OneOf({{'8', '9'}, {'A', 'B'}, {'a', 'b'}}),
+      {Sequence({Text("u"), other, HexDigits(3)}),
+       Sequence({Text("u"), d, OneOf({{'0', '7'}}), HexDigits(2)}),
+       Sequence({Text("u"), d, OneOf({{'8', '9'}, {'A', 'B'}, {'a', 'b'}}),
                  HexDigits(2), Text("\\u"), d, OneOf({{'C', 'F'}, {'c', 'f'}}),
                  HexDigits(2)})});
 }
@@ -217,26 +217,39 @@ ExpressionPtr JsonGrammar::TupleOf(
 }
 
 ExpressionPtr JsonGrammar::Character() {
-  return Shared("character", [] {
-    return Choice({OneOf(Plain()),
-                   Sequence({Text("\\"), OneOf({{'"', '"'},
-                                                {'/', '/'},
-                                                {'\\', '\\'},
-                                                {'b', 'b'},
-                                                {'f', 'f'},
-                                                {'n', 'n'},
-                                                {'r', 'r'},
-                                                {'t', 't'}})}),
+  const ExpressionPtr escaped = Shared("escaped", [] {
+    return Choice({OneOf({{'"', '"'},
+                          {'/', '/'},
+                          {'\\', '\\'},
+                          {'b', 'b'},
+                          {'f', 'f'},
+                          {'n', 'n'},
+                          {'r', 'r'},
+                          {'t', 't'}}),
                    UnicodeEscape()});
   });
+  return Choice({OneOf(Plain()), Sequence({Text("\\"), escaped})});
 }
 
 ExpressionPtr JsonGrammar::AnyString() {
-  return Shared("string",
-                [this] { return StringOfLength(0, Expression::kUnbounded); });
+  return Sequence({Text("\""), RestOfString()});
+}
+
+// One rule up to the end of the string, so that a token's characters are mostly
+// its own.
+ExpressionPtr JsonGrammar::RestOfString() {
+  return Shared("rest of string", [this] {
+    std::vector<ExpressionPtr> ways = {Text("\"")};
+    const ExpressionPtr character = Character();
+    for (const ExpressionPtr& way : character->parts) {
+      ways.push_back(Sequence({way, RestOfString()}));
+    }
+    return Choice(std::move(ways));
+  });
 }
 
 ExpressionPtr JsonGrammar::StringOfLength(int64_t least, int64_t most) {
+  if (least == 0 && most == Expression::kUnbounded) return AnyString();
   return Sequence({Text("\""), Repeat(Character(), least, most), Text("\"")});
 }
 
@@ -281,11 +294,7 @@ ExpressionPtr JsonGrammar::StringExcept(const std::vector<std::string>& names) {
       characters.push_back(*std::move(decoded));
     }
   }
-  const ExpressionPtr any_rest = Shared("rest of string", [this] {
-    return Sequence(
-        {Repeat(Character(), 0, Expression::kUnbounded), Text("\"")});
-  });
-  return Sequence({Text("\""), RestExcept(characters, 0, any_rest)});
+  return Sequence({Text("\""), RestExcept(characters, 0, RestOfString())});
 }
 
 }  // namespace espalier::grammar

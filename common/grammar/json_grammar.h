@@ -61,6 +61,7 @@ class JsonGrammar {
   template <typename Make>
   ExpressionPtr Shared(absl::string_view name, const Make& make);
   ExpressionPtr Character();
+  ExpressionPtr RestOfString();  // after any of its characters
 
   const bool compact_;
   RuleSet rules_ = {{nullptr}};

@@ -108,6 +108,65 @@ TEST(Grammar, TextsThatWereOnceWrong) {
       Takes({.kind = Kind::kEbnf, .text = "root ::= [^a]"}, "\xED\xA0\x80"));
 }
 
+// Repetitions are written as chains of rules, in blocks of 64.
+TEST(Grammar, RepeatsAreCounted) {
+  struct Bounds {
+    int least = 0;
+    int most = 0;  // -1: none
+  };
+  for (const auto& [least, most] : std::vector<Bounds>{{0, 3},
+                                                       {2, 5},
+                                                       {0, 63},
+                                                       {0, 64},
+                                                       {64, 64},
+                                                       {63, 65},
+                                                       {5, 300},
+                                                       {128, 200},
+                                                       {0, -1},
+                                                       {1, -1},
+                                                       {70, -1}}) {
+    const std::string limit = most < 0 ? "" : absl::StrCat(most);
+    const GrammarSpec regex = {
+        .kind = Kind::kRegex,
+        .text = absl::StrCat("x([a-c]|de){", least, ",", limit, "}y")};
+    const GrammarSpec string = {
+        .kind = Kind::kJsonSchema,
+        .text = absl::StrCat(
+            R"({"type":"string","minLength":)", least,
+            most < 0 ? "" : absl::StrCat(",\"maxLength\":", most), "}")};
+    for (const int size : {0, 1, least - 1, least, least + 1, least + 40,
+                           most - 1, most, most + 1}) {
+      if (size < 0) continue;
+      const bool fits = size >= least && (most < 0 || size <= most);
+      std::string letters, characters;
+      for (int i = 0; i < size; ++i) {
+        letters += i % 3 == 0 ? "de" : "b";
+        characters += i % 4 == 0 ? "\\n" : i % 4 == 1 ? "\\u00e9" : "d";
+      }
+      EXPECT_EQ(Takes(regex, "x" + letters + "y"), fits)
+          << size << " of " << regex.text;
+      EXPECT_EQ(Takes(string, '"' + characters + '"'), fits)
+          << size << " of " << string.text;
+    }
+  }
+}
+
+// With many words, each step was more work than one may take.
+TEST(Grammar, LongStringsOfALargeVocabularyHaveMasks) {
+  const auto backend = NewBackend(LargeVocabulary(30'000));
+  const auto grammar = backend->Compile(
+      {.kind = Kind::kJsonSchema,
+       .text = R"({"type":"string","minLength":200,"maxLength":300})"},
+      {});
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  const auto matcher = (*grammar)->NewMatcher();
+  std::vector<TokenId> output = Bytes("\"");
+  for (int i = 0; i < 250; ++i) {
+    output.push_back('a');
+    EXPECT_EQ(MaskAfter(*matcher, output).Allows(0, '"'), i >= 199) << i;
+  }
+}
+
 TEST(Grammar, WhiteSpaceOfJsonEnds) {
   for (const GrammarSpec& spec : std::vector<GrammarSpec>{
            {.kind = Kind::kJsonObject},
