@@ -145,7 +145,7 @@ class EbnfWriter {
   // Longer ones are made of blocks.
   static constexpr int64_t kBlock = 64;
   // Further repeats are the library's to count.
-  static constexpr int64_t kMostRepeats = 16'384;
+  static constexpr int64_t kMaxRepeats = 16'384;
 
   void Append(const Expression& expression, std::string& out) {
     switch (expression.kind) {
@@ -180,7 +180,7 @@ class EbnfWriter {
     const int64_t least = expression.least, most = expression.most;
     const bool is_unbounded = most == Expression::kUnbounded;
     Ways ways;
-    if (std::max(least, most) <= kMostRepeats && (is_unbounded || most > 1) &&
+    if (std::max(least, most) <= kMaxRepeats && (is_unbounded || most > 1) &&
         AddWays(*expression.parts[0], ways)) {
       out += '(';
       if (least > 0) absl::StrAppend(&out, Exactly(ways, least), " ");
@@ -201,7 +201,7 @@ class EbnfWriter {
 
   // The ways to read a part, if each begins with a character of its own.
   bool AddWays(const Expression& part, Ways& ways) {
-    constexpr size_t kMostWays = 8;
+    constexpr size_t kMaxWays = 8;
     switch (part.kind) {
       case Kind::kRule:
         return rules_[part.rule] != nullptr &&
@@ -223,7 +223,7 @@ class EbnfWriter {
             part.kind == Kind::kSequence ? *part.parts[0] : part;
         const bool reads = first.kind == Kind::kClass ||
                            (first.kind == Kind::kText && !first.text.empty());
-        if (!reads || ways.size() == kMostWays) return false;
+        if (!reads || ways.size() == kMaxWays) return false;
         Append(part, ways.emplace_back());
         return true;
       }

@@ -107,7 +107,7 @@ class Bf16Pages {
   Bf16Pages(const AttendArgs& args, float* /*scratch*/) : a_(args) {}
 
   PagePanel Keys(int64_t page) const { return PanelAt(page, a_.key_offset); }
-  // What the panel has of some dimensions.
+  // Returns the panel, of which some dimensions are used.
   PagePanel Values(int64_t page, AttendRange dims) const {
     PagePanel panel = PanelAt(page, a_.value_offset);
     if (dims.end - dims.begin < a_.head_dim) {

@@ -233,7 +233,7 @@ struct KvPanels {
   int64_t head_dim = 0;
 };
 
-// What a call does of an attention, so that threads may share one. A step
+// A call may do a part of an attention, so that threads share one. A step
 // begins when the one before it is done; its parts may run at the same time.
 // The bits are those of one call.
 enum class AttendStep {
@@ -295,7 +295,7 @@ struct AttendRange {
   int64_t begin = 0;
   int64_t end = 0;
 };
-// What a call does of each step, by what that goes by.
+// Says what a call does of each step, by what the step goes by.
 struct AttendWork {
   AttendRange queries, pages, weights, dims;
 };

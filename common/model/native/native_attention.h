@@ -88,7 +88,7 @@ class NativeAttention {
   // Fills the caches with what a task alone attends to.
   void CacheRowsOf(int64_t index, const NativeLayer& layer, const Task& task,
                    const float* qkv);
-  // What has to be there before a task attends.
+  // Fills queries, and caches that the task alone fills.
   void Prepare(int64_t index, const NativeLayer& layer, const Task& task,
                const float* qkv);
   // A task is one thread's work, or threads share its steps.
