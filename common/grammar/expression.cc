@@ -201,7 +201,8 @@ class EbnfWriter {
 
   // The ways to read a part, if each begins with a character of its own.
   bool AddWays(const Expression& part, Ways& ways) {
-    constexpr size_t kMaxWays = 8;
+    // Each is written once for every repeat.
+    constexpr size_t kMaxWays = 8, kMaxBytes = 4096;
     switch (part.kind) {
       case Kind::kRule:
         return rules_[part.rule] != nullptr &&
@@ -225,7 +226,7 @@ class EbnfWriter {
                            (first.kind == Kind::kText && !first.text.empty());
         if (!reads || ways.size() == kMaxWays) return false;
         Append(part, ways.emplace_back());
-        return true;
+        return ways.back().size() <= kMaxBytes;
       }
     }
     return false;
