@@ -205,8 +205,7 @@ class EbnfWriter {
     constexpr size_t kMaxWays = 8, kMaxBytes = 4096;
     switch (part.kind) {
       case Kind::kRule:
-        return rules_[part.rule] != nullptr &&
-               rules_[part.rule]->kind != Kind::kRule &&
+        return rules_[part.rule]->kind != Kind::kRule &&
                AddWays(*rules_[part.rule], ways);
       case Kind::kChoice:
         return !part.parts.empty() &&
