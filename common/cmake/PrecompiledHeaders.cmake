@@ -31,7 +31,6 @@ function(espalier_headers kind)
     _espalier_test_settings(${target})
   else()
     _espalier_settings(${target})
-    _espalier_optimise(${target} ${kind})
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   target_precompile_headers(${target} PRIVATE ${ARG_HEADERS})
@@ -40,7 +39,6 @@ endfunction()
 set(_absl absl::flat_hash_map absl::flat_hash_set absl::any_invocable absl::function_ref
     absl::statusor absl::str_format absl::time absl::span)
 espalier_headers(product HEADERS ${_espalier_product_headers} DEPS ${_absl})
-espalier_headers(cold HEADERS ${_espalier_product_headers} DEPS ${_absl})
 espalier_headers(grpc
     HEADERS ${_espalier_product_headers} ${_espalier_wire_headers}
     DEPS ${_absl} espalier_wire_proto)

@@ -62,7 +62,9 @@ std::vector<const Kernels*> UsableBackends() {
   if constexpr (ESPALIER_HAS_AVX2) {
     if (HasAvx2()) usable.push_back(&Avx2Kernels());
   }
-  usable.push_back(&PortableKernels());
+  if constexpr (ESPALIER_HAS_PORTABLE) {
+    usable.push_back(&PortableKernels());
+  }
   return usable;
 }
 

@@ -20,7 +20,7 @@
 #include "tests/testing/cuda_test_device.h"
 #include "tests/testing/tiny_model.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::cuda_drafters_test {
 namespace {
 
 using testing::EagleLayout;
@@ -337,4 +337,4 @@ TEST(CudaDrafterOptionsTest, NameWhatTheKernelsDoNotCover) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::cuda_drafters_test

@@ -20,9 +20,10 @@
 #include "tests/drafter/draft_testing.h"
 #include "tests/drafter/eagle/wide_eagle.h"
 #include "tests/testing/cuda_test_device.h"
+#include "tests/testing/source_path.h"
 #include "tests/testing/tiny_model.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::drafter_contract_test {
 namespace {
 
 constexpr int64_t kVocab = 96;  // of the golden heads
@@ -63,8 +64,7 @@ struct Subject {
 
 // Returns a head of the golden tests.
 Subject HeadSubject(const std::string& fixture, const std::string& target) {
-  const std::string fixtures =
-      ESPALIER_SOURCE_DIR "/tests/drafter/golden/fixtures/";
+  const std::string fixtures = SourcePath("tests/drafter/golden/fixtures/");
   // A scale that is learned would make trees depend on what came before.
   return {.options = {{"model", fixtures + fixture + "/head"},
                       {"noise_scale", "1"}},
@@ -410,4 +410,4 @@ INSTANTIATE_TEST_SUITE_P(All, DrafterContractTest,
                          ::testing::ValuesIn(Subjects()), NameOf);
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::drafter_contract_test

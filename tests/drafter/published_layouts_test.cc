@@ -21,6 +21,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/drafter/draft_testing.h"
 #include "tests/testing/cuda_test_device.h"
+#include "tests/testing/source_path.h"
 #include "tests/testing/tiny_model.h"
 
 namespace espalier::drafter {
@@ -254,14 +255,13 @@ TEST(PublishedLayoutsTest, Eagle3ForQwen3Of8B) {
 // memory before they are read.
 HeadTarget TargetOf(const std::string& shape) {
   auto target = OpenHeadTarget(
-      {.target_folder = ESPALIER_SOURCE_DIR "/deploy/shapes/" + shape}, 1);
+      {.target_folder = SourcePath("deploy/shapes/") + shape}, 1);
   EXPECT_TRUE(target.ok()) << target.status();
   return *std::move(target);
 }
 
 TEST(PublishedShapesTest, DflashHas58Tensors) {
-  const std::string folder =
-      ESPALIER_SOURCE_DIR "/deploy/shapes/qwen3-8b-dflash";
+  const std::string folder = SourcePath("deploy/shapes/qwen3-8b-dflash");
   const auto config = ReadDflashConfig(folder, TargetOf("qwen3-8b"));
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_TRUE(CheckCudaCovers(config->layers).ok());
@@ -296,9 +296,8 @@ TEST(PublishedShapesTest, Eagle3HeadsHaveTheSizesOfThePublishedOnes) {
        {Published{"qwen3-8b-eagle3", "qwen3-8b", {2, 18, 33}, 12288},
         Published{"llama-3.1-8b-eagle3", "llama-3.1-8b", {2, 16, 29}, 14336}}) {
     SCOPED_TRACE(wanted.head);
-    const auto head =
-        OpenEagle(ESPALIER_SOURCE_DIR "/deploy/shapes/" + wanted.head,
-                  TargetOf(wanted.target), 1);
+    const auto head = OpenEagle(SourcePath("deploy/shapes/") + wanted.head,
+                                TargetOf(wanted.target), 1);
     ASSERT_TRUE(head.ok()) << head.status();
     EXPECT_TRUE(CheckCudaCovers(head->config.layer).ok());
     EXPECT_EQ(head->config.taps, wanted.taps);

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::replay_drafter_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -163,4 +163,4 @@ TEST_F(ReplayDrafterTest, ACombFillsTheBudget) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::replay_drafter_test

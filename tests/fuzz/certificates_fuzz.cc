@@ -8,7 +8,7 @@
 #include "tests/testing/test_certificates.h"
 
 namespace espalier::testing {
-namespace {
+namespace certificates_fuzz {
 
 const IssuedCertificate& Own() {
   static const auto& own =
@@ -28,8 +28,10 @@ bool Try(std::string_view bytes) {
   return CheckCertificates(own, absl::Now()).ok();
 }
 
-}  // namespace
+}  // namespace certificates_fuzz
 
-FuzzTarget CertificatesTarget() { return {"certificates", Seeds, Try}; }
+FuzzTarget CertificatesTarget() {
+  return {"certificates", certificates_fuzz::Seeds, certificates_fuzz::Try};
+}
 
 }  // namespace espalier::testing

@@ -7,16 +7,17 @@
 #include "common/chat/jinja_program.h"
 #include "common/tokenizer/tokenizer.h"
 #include "tests/fuzz/fuzz_targets.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::testing {
-namespace {
+namespace chat_template_fuzz {
 
 using Json = nlohmann::ordered_json;
 
 const Tokenizer& SmallTokenizer() {
   static const auto* tokenizer = [] {
-    auto loaded = Tokenizer::Load(ESPALIER_SOURCE_DIR
-                                  "/tests/common/tokenizer/testdata/small");
+    auto loaded =
+        Tokenizer::Load(SourcePath("tests/common/tokenizer/testdata/small"));
     ESPALIER_CHECK(loaded.ok());
     return loaded->release();
   }();
@@ -78,8 +79,10 @@ bool Try(std::string_view bytes) {
   return true;
 }
 
-}  // namespace
+}  // namespace chat_template_fuzz
 
-FuzzTarget ChatTemplateTarget() { return {"chat_template", Seeds, Try}; }
+FuzzTarget ChatTemplateTarget() {
+  return {"chat_template", chat_template_fuzz::Seeds, chat_template_fuzz::Try};
+}
 
 }  // namespace espalier::testing

@@ -5,7 +5,7 @@
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
-namespace {
+namespace connection_bytes_fuzz {
 
 const absl::Time kNow = absl::FromUnixSeconds(1'000'000);
 
@@ -58,8 +58,11 @@ bool Try(std::string_view bytes) {
   return blame.empty();
 }
 
-}  // namespace
+}  // namespace connection_bytes_fuzz
 
-FuzzTarget ConnectionBytesTarget() { return {"connection_bytes", Seeds, Try}; }
+FuzzTarget ConnectionBytesTarget() {
+  return {"connection_bytes", connection_bytes_fuzz::Seeds,
+          connection_bytes_fuzz::Try};
+}
 
 }  // namespace espalier::testing

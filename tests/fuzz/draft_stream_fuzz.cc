@@ -16,7 +16,7 @@
 #include "tests/testing/fake_executor.h"
 
 namespace espalier::testing {
-namespace {
+namespace draft_stream_fuzz {
 
 constexpr int64_t kVocabSize = 40, kMaxNodes = 32, kMaxDepth = 8;
 
@@ -145,8 +145,10 @@ bool Try(std::string_view bytes) {
   return asked > 0;
 }
 
-}  // namespace
+}  // namespace draft_stream_fuzz
 
-FuzzTarget DraftStreamTarget() { return {"draft_stream", Seeds, Try}; }
+FuzzTarget DraftStreamTarget() {
+  return {"draft_stream", draft_stream_fuzz::Seeds, draft_stream_fuzz::Try};
+}
 
 }  // namespace espalier::testing

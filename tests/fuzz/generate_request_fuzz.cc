@@ -10,7 +10,7 @@
 #include "tests/fuzz/source_file.h"
 
 namespace espalier::testing {
-namespace {
+namespace generate_request_fuzz {
 
 constexpr int64_t kContext = 256;
 // ChatML with whatever a chat may have.
@@ -124,8 +124,11 @@ bool Try(std::string_view bytes) {
   return true;
 }
 
-}  // namespace
+}  // namespace generate_request_fuzz
 
-FuzzTarget GenerateRequestTarget() { return {"generate_request", Seeds, Try}; }
+FuzzTarget GenerateRequestTarget() {
+  return {"generate_request", generate_request_fuzz::Seeds,
+          generate_request_fuzz::Try};
+}
 
 }  // namespace espalier::testing

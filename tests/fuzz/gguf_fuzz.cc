@@ -11,7 +11,7 @@
 #include "tests/testing/tiny_gguf.h"
 
 namespace espalier::testing {
-namespace {
+namespace gguf_fuzz {
 
 // Returns one block of this type, and metadata of every kind.
 std::string Pieces() {
@@ -96,8 +96,8 @@ bool Try(std::string_view bytes) {
   return true;
 }
 
-}  // namespace
+}  // namespace gguf_fuzz
 
-FuzzTarget GgufTarget() { return {"gguf", Seeds, Try}; }
+FuzzTarget GgufTarget() { return {"gguf", gguf_fuzz::Seeds, gguf_fuzz::Try}; }
 
 }  // namespace espalier::testing

@@ -8,7 +8,7 @@
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
-namespace {
+namespace grammar_fuzz {
 
 using Kind = GrammarSpec::Kind;
 constexpr Kind kKinds[] = {Kind::kJsonSchema, Kind::kRegex, Kind::kChoice,
@@ -59,8 +59,10 @@ bool Try(std::string_view bytes) {
   return true;
 }
 
-}  // namespace
+}  // namespace grammar_fuzz
 
-FuzzTarget GrammarTarget() { return {"grammar", Seeds, Try}; }
+FuzzTarget GrammarTarget() {
+  return {"grammar", grammar_fuzz::Seeds, grammar_fuzz::Try};
+}
 
 }  // namespace espalier::testing

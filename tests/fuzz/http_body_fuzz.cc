@@ -11,7 +11,7 @@
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
-namespace {
+namespace http_body_fuzz {
 
 using coordinator::ApiRequest;
 
@@ -78,8 +78,10 @@ bool Try(std::string_view bytes) {
   return chat || completion || message || response;
 }
 
-}  // namespace
+}  // namespace http_body_fuzz
 
-FuzzTarget HttpBodyTarget() { return {"http_body", Seeds, Try}; }
+FuzzTarget HttpBodyTarget() {
+  return {"http_body", http_body_fuzz::Seeds, http_body_fuzz::Try};
+}
 
 }  // namespace espalier::testing

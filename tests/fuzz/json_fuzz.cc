@@ -3,7 +3,7 @@
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
-namespace {
+namespace json_fuzz {
 
 // Reads every value as every type.
 void Visit(const JsonValue& value) {
@@ -44,8 +44,8 @@ bool Try(std::string_view bytes) {
   return true;
 }
 
-}  // namespace
+}  // namespace json_fuzz
 
-FuzzTarget JsonTarget() { return {"json", Seeds, Try}; }
+FuzzTarget JsonTarget() { return {"json", json_fuzz::Seeds, json_fuzz::Try}; }
 
 }  // namespace espalier::testing

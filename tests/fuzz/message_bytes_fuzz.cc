@@ -7,7 +7,7 @@
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
-namespace {
+namespace message_bytes_fuzz {
 
 const google::protobuf::Message& TypeOf(uint8_t number) {
   static const google::protobuf::Message* const types[] = {
@@ -51,8 +51,10 @@ bool Try(std::string_view bytes) {
   return status.ok();
 }
 
-}  // namespace
+}  // namespace message_bytes_fuzz
 
-FuzzTarget MessageBytesTarget() { return {"message_bytes", Seeds, Try}; }
+FuzzTarget MessageBytesTarget() {
+  return {"message_bytes", message_bytes_fuzz::Seeds, message_bytes_fuzz::Try};
+}
 
 }  // namespace espalier::testing

@@ -7,7 +7,7 @@
 #include "tests/fuzz/source_file.h"
 
 namespace espalier::testing {
-namespace {
+namespace model_config_fuzz {
 
 std::vector<std::string> Seeds() {
   return {SourceFile("deploy/models/nanogpt-char/config.json"),
@@ -87,8 +87,10 @@ bool Try(std::string_view bytes) {
   return true;
 }
 
-}  // namespace
+}  // namespace model_config_fuzz
 
-FuzzTarget ModelConfigTarget() { return {"model_config", Seeds, Try}; }
+FuzzTarget ModelConfigTarget() {
+  return {"model_config", model_config_fuzz::Seeds, model_config_fuzz::Try};
+}
 
 }  // namespace espalier::testing

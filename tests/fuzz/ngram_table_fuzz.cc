@@ -4,7 +4,7 @@
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
-namespace {
+namespace ngram_table_fuzz {
 
 constexpr size_t kChecksumBytes = 8;
 
@@ -49,8 +49,10 @@ bool Try(std::string_view body) {
   return true;
 }
 
-}  // namespace
+}  // namespace ngram_table_fuzz
 
-FuzzTarget NgramTableTarget() { return {"ngram_table", Seeds, Try}; }
+FuzzTarget NgramTableTarget() {
+  return {"ngram_table", ngram_table_fuzz::Seeds, ngram_table_fuzz::Try};
+}
 
 }  // namespace espalier::testing

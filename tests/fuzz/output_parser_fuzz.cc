@@ -6,7 +6,7 @@
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
-namespace {
+namespace output_parser_fuzz {
 
 using coordinator::OutputParser;
 using coordinator::ParsedText;
@@ -70,8 +70,10 @@ bool Try(std::string_view bytes) {
   return has_calls;
 }
 
-}  // namespace
+}  // namespace output_parser_fuzz
 
-FuzzTarget OutputParserTarget() { return {"output_parser", Seeds, Try}; }
+FuzzTarget OutputParserTarget() {
+  return {"output_parser", output_parser_fuzz::Seeds, output_parser_fuzz::Try};
+}
 
 }  // namespace espalier::testing

@@ -9,7 +9,7 @@
 #include "tests/fuzz/sample_tree.h"
 
 namespace espalier::testing {
-namespace {
+namespace peer_answer_fuzz {
 
 constexpr int64_t kVocabSize = 40;
 
@@ -104,8 +104,10 @@ bool Try(std::string_view bytes) {
   return accepted;
 }
 
-}  // namespace
+}  // namespace peer_answer_fuzz
 
-FuzzTarget PeerAnswerTarget() { return {"peer_answer", Seeds, Try}; }
+FuzzTarget PeerAnswerTarget() {
+  return {"peer_answer", peer_answer_fuzz::Seeds, peer_answer_fuzz::Try};
+}
 
 }  // namespace espalier::testing

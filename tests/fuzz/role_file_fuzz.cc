@@ -8,7 +8,7 @@
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
-namespace {
+namespace role_file_fuzz {
 
 std::vector<std::string> Seeds() {
   const std::string hash(64, 'a');
@@ -27,8 +27,10 @@ bool Try(std::string_view bytes) {
   return true;
 }
 
-}  // namespace
+}  // namespace role_file_fuzz
 
-FuzzTarget RoleFileTarget() { return {"role_file", Seeds, Try}; }
+FuzzTarget RoleFileTarget() {
+  return {"role_file", role_file_fuzz::Seeds, role_file_fuzz::Try};
+}
 
 }  // namespace espalier::testing

@@ -10,7 +10,7 @@
 #include "tests/testing/tiny_model.h"
 
 namespace espalier::testing {
-namespace {
+namespace safetensors_fuzz {
 
 std::vector<std::string> Seeds() {
   MemoryFile file("");
@@ -37,8 +37,10 @@ bool Try(std::string_view bytes) {
   return true;
 }
 
-}  // namespace
+}  // namespace safetensors_fuzz
 
-FuzzTarget SafetensorsTarget() { return {"safetensors", Seeds, Try}; }
+FuzzTarget SafetensorsTarget() {
+  return {"safetensors", safetensors_fuzz::Seeds, safetensors_fuzz::Try};
+}
 
 }  // namespace espalier::testing

@@ -4,7 +4,7 @@
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
-namespace {
+namespace saved_answers_fuzz {
 
 constexpr size_t kChecksumBytes = 8;
 
@@ -54,8 +54,10 @@ bool Try(std::string_view body) {
   return true;
 }
 
-}  // namespace
+}  // namespace saved_answers_fuzz
 
-FuzzTarget SavedAnswersTarget() { return {"saved_answers", Seeds, Try}; }
+FuzzTarget SavedAnswersTarget() {
+  return {"saved_answers", saved_answers_fuzz::Seeds, saved_answers_fuzz::Try};
+}
 
 }  // namespace espalier::testing

@@ -8,7 +8,7 @@
 #include "tests/fuzz/source_file.h"
 
 namespace espalier::testing {
-namespace {
+namespace service_config_fuzz {
 
 std::vector<std::string> Seeds() {
   return {SourceFile("deploy/config/coordinator.textproto"),
@@ -47,8 +47,11 @@ bool Try(std::string_view bytes) {
   return accepted;
 }
 
-}  // namespace
+}  // namespace service_config_fuzz
 
-FuzzTarget ServiceConfigTarget() { return {"service_config", Seeds, Try}; }
+FuzzTarget ServiceConfigTarget() {
+  return {"service_config", service_config_fuzz::Seeds,
+          service_config_fuzz::Try};
+}
 
 }  // namespace espalier::testing

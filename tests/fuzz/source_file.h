@@ -6,12 +6,13 @@
 #include <string>
 
 #include "common/base/check.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::testing {
 
 // Returns the bytes of a file of the repository.
 inline std::string SourceFile(const std::string& path) {
-  std::ifstream file(ESPALIER_SOURCE_DIR "/" + path, std::ios::binary);
+  std::ifstream file(SourcePath(path), std::ios::binary);
   ESPALIER_CHECK(file.good());
   return {std::istreambuf_iterator<char>(file), {}};
 }

@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
-namespace {
+namespace stored_features_fuzz {
 
 constexpr int64_t kRowBytes = 64;
 // Both bytes are equal, as an offset may be odd.
@@ -74,8 +74,11 @@ bool Try(std::string_view bytes) {
   return Read(stored, *ring);
 }
 
-}  // namespace
+}  // namespace stored_features_fuzz
 
-FuzzTarget StoredFeaturesTarget() { return {"stored_features", Seeds, Try}; }
+FuzzTarget StoredFeaturesTarget() {
+  return {"stored_features", stored_features_fuzz::Seeds,
+          stored_features_fuzz::Try};
+}
 
 }  // namespace espalier::testing

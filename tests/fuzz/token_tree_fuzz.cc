@@ -7,7 +7,7 @@
 #include "tests/fuzz/sample_tree.h"
 
 namespace espalier::testing {
-namespace {
+namespace token_tree_fuzz {
 
 constexpr TokenTree::Limits kLimits = {
     .max_nodes = 64, .max_depth = 16, .vocab_size = 1000};
@@ -57,8 +57,10 @@ bool Try(std::string_view bytes) {
   return true;
 }
 
-}  // namespace
+}  // namespace token_tree_fuzz
 
-FuzzTarget TokenTreeTarget() { return {"token_tree", Seeds, Try}; }
+FuzzTarget TokenTreeTarget() {
+  return {"token_tree", token_tree_fuzz::Seeds, token_tree_fuzz::Try};
+}
 
 }  // namespace espalier::testing

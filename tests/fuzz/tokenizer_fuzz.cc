@@ -5,7 +5,7 @@
 #include "tests/fuzz/source_file.h"
 
 namespace espalier::testing {
-namespace {
+namespace tokenizer_fuzz {
 
 std::vector<std::string> Seeds() {
   const std::string folder = "tests/common/tokenizer/testdata/";
@@ -30,8 +30,10 @@ bool Try(std::string_view bytes) {
   return true;
 }
 
-}  // namespace
+}  // namespace tokenizer_fuzz
 
-FuzzTarget TokenizerTarget() { return {"tokenizer", Seeds, Try}; }
+FuzzTarget TokenizerTarget() {
+  return {"tokenizer", tokenizer_fuzz::Seeds, tokenizer_fuzz::Try};
+}
 
 }  // namespace espalier::testing

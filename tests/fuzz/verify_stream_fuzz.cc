@@ -9,7 +9,7 @@
 #include "verifier/verifier_service.h"
 
 namespace espalier::testing {
-namespace {
+namespace verify_stream_fuzz {
 
 v1::VerifyRequest Message(const VerifyRequest& request) {
   v1::VerifyRequest message;
@@ -65,8 +65,10 @@ bool Try(std::string_view bytes) {
   return !replies.empty();
 }
 
-}  // namespace
+}  // namespace verify_stream_fuzz
 
-FuzzTarget VerifyStreamTarget() { return {"verify_stream", Seeds, Try}; }
+FuzzTarget VerifyStreamTarget() {
+  return {"verify_stream", verify_stream_fuzz::Seeds, verify_stream_fuzz::Try};
+}
 
 }  // namespace espalier::testing

@@ -3,11 +3,12 @@
 #include <atomic>
 
 #include "absl/strings/str_cat.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::testing {
 
 std::string CharModelFolder() {
-  return ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char";
+  return SourcePath("deploy/models/nanogpt-char");
 }
 
 std::string CharBigramTable() { return CharModelFolder() + "/bigram.ngram"; }

@@ -14,7 +14,7 @@
 #include "tests/integration/cluster.h"
 #include "tests/integration/default_model.h"
 
-namespace espalier::testing {
+namespace espalier::testing::feature_matrix_test {
 namespace {
 
 struct Feature {
@@ -145,4 +145,4 @@ TEST_F(FeatureMatrixTest, EveryPairOfOptionsIsLossless) {
 }
 
 }  // namespace
-}  // namespace espalier::testing
+}  // namespace espalier::testing::feature_matrix_test

@@ -15,7 +15,7 @@
 #include "tests/integration/cluster.h"
 #include "tests/integration/wide_model.h"
 
-namespace espalier::testing {
+namespace espalier::testing::node_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -154,4 +154,4 @@ TEST(NodeConfigTest, NamesTheFieldThatIsWrong) {
 }
 
 }  // namespace
-}  // namespace espalier::testing
+}  // namespace espalier::testing::node_test

@@ -24,7 +24,7 @@
 #include "tests/testing/finished_generation.h"
 #include "tests/testing/toy_target.h"
 
-namespace espalier {
+namespace espalier::partial_tree_test {
 namespace {
 
 using Text = std::vector<TokenId>;
@@ -155,4 +155,4 @@ TEST_F(PartialTreeTest, IsUsedAtTheDeadlineAndTheRestIsDropped) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::partial_tree_test

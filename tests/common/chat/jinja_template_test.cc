@@ -11,7 +11,7 @@
 #include "common/speculation/request_errors.h"
 #include "tests/common/tokenizer/golden_files.h"
 
-namespace espalier {
+namespace espalier::jinja_template_test {
 namespace {
 
 using testing::HasSubstr;
@@ -167,4 +167,4 @@ TEST_F(JinjaTemplateTest, SaysAtOnceThatATemplateIsMalformed) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::jinja_template_test

@@ -7,7 +7,7 @@
 #include "common/speculation/gumbel_noise.h"
 #include "tests/common/cuda/device_testing.h"
 
-namespace espalier::cuda {
+namespace espalier::cuda::cuda_perturb_test {
 namespace {
 
 constexpr int kVocab = 1500, kStride = 1536, kTop = 20;
@@ -123,4 +123,4 @@ TEST_P(PerturbTest, RanksByScores) {
 }
 
 }  // namespace
-}  // namespace espalier::cuda
+}  // namespace espalier::cuda::cuda_perturb_test

@@ -3,7 +3,7 @@
 
 #include "tests/common/cuda/device_testing.h"
 
-namespace espalier::cuda {
+namespace espalier::cuda::cuda_prepare_test {
 namespace {
 
 class CudaPrepareTest : public DeviceTest {};
@@ -229,4 +229,4 @@ TEST_P(CudaPrepareTest, BitsDoNotDependOnTheSchedule) {
 }
 
 }  // namespace
-}  // namespace espalier::cuda
+}  // namespace espalier::cuda::cuda_prepare_test

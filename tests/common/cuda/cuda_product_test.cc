@@ -10,7 +10,7 @@
 #include "tests/common/cuda/device_testing.h"
 #include "tests/testing/e4m3_value.h"
 
-namespace espalier::cuda {
+namespace espalier::cuda::cuda_product_test {
 namespace {
 
 class ProductTest : public DeviceTest {};
@@ -399,4 +399,4 @@ TEST(ProductShapeTest, FillsTheMultiprocessors) {
 }
 
 }  // namespace
-}  // namespace espalier::cuda
+}  // namespace espalier::cuda::cuda_product_test

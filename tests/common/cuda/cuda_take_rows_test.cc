@@ -4,7 +4,7 @@
 
 #include "tests/common/cuda/device_testing.h"
 
-namespace espalier::cuda {
+namespace espalier::cuda::cuda_take_rows_test {
 namespace {
 
 constexpr float kEpsilon = 1e-5f;
@@ -205,4 +205,4 @@ TEST_P(TakeRowsTest, BitsAreTheRowsAlone) {
 }
 
 }  // namespace
-}  // namespace espalier::cuda
+}  // namespace espalier::cuda::cuda_take_rows_test

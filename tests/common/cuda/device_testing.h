@@ -24,7 +24,7 @@
 namespace espalier::cuda {
 
 // The parameter: "emulated" or "cuda".
-class DeviceTest : public testing::TestWithParam<std::string> {
+class DeviceTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (GetParam() == "emulated") return;
@@ -50,12 +50,12 @@ class DeviceTest : public testing::TestWithParam<std::string> {
 };
 
 inline std::string NameOfDevice(
-    const testing::TestParamInfo<std::string>& info) {
+    const ::testing::TestParamInfo<std::string>& info) {
   return info.param;
 }
-#define INSTANTIATE_FOR_DEVICES(Suite)     \
-  INSTANTIATE_TEST_SUITE_P(Devices, Suite, \
-                           testing::Values("emulated", "cuda"), NameOfDevice)
+#define INSTANTIATE_FOR_DEVICES(Suite) \
+  INSTANTIATE_TEST_SUITE_P(            \
+      Devices, Suite, ::testing::Values("emulated", "cuda"), NameOfDevice)
 
 inline void Finish(ComputeDevice& device) {
   const absl::Status status = device.Wait(device.Record());

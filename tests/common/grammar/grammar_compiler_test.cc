@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/testing/fake_executor.h"
 
-namespace espalier::grammar {
+namespace espalier::grammar::grammar_compiler_test {
 namespace {
 
 class SizedGrammar final : public Grammar {
@@ -227,4 +227,4 @@ TEST_F(GrammarCompilerTest, AnswersAllAtItsEnd) {
 }
 
 }  // namespace
-}  // namespace espalier::grammar
+}  // namespace espalier::grammar::grammar_compiler_test

@@ -14,7 +14,7 @@
 #include "tests/testing/tiny_gguf.h"
 #include "tests/testing/tiny_model.h"
 
-namespace espalier {
+namespace espalier::gguf_model_test {
 namespace {
 
 using testing::GgufBytes;
@@ -237,4 +237,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.architecture; });
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::gguf_model_test

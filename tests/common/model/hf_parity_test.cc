@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/common/model/same_rows.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier {
 namespace {
@@ -29,8 +30,7 @@ struct Golden {
 };
 
 std::vector<Golden> ReadGoldens(const std::string& name) {
-  const std::string path =
-      std::string(ESPALIER_SOURCE_DIR "/tests/common/model/goldens/") + name;
+  const std::string path = SourcePath("tests/common/model/goldens/") + name;
   std::ifstream file(path);
   std::vector<Golden> goldens;
   for (const auto& text : nlohmann::json::parse(file)) {
@@ -77,10 +77,9 @@ INSTANTIATE_TEST_SUITE_P(Backends, HuggingFaceParity,
                          [](const auto& test) { return test.param; });
 
 TEST_P(HuggingFaceParity, CharacterModel) {
-  auto model =
-      LoadModel({.folder = ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char",
-                 .threads = 1,
-                 .backend = GetParam()});
+  auto model = LoadModel({.folder = SourcePath("deploy/models/nanogpt-char"),
+                          .threads = 1,
+                          .backend = GetParam()});
   ASSERT_TRUE(model.ok()) << model.status();
   size_t equal = 0, total = 0;
   for (const Golden& golden : ReadGoldens("nanogpt-char.json")) {
@@ -117,22 +116,20 @@ void ExpectGoldens(const std::string& folder, const std::string& backend,
   }
 }
 
-const char kFolders[] = ESPALIER_SOURCE_DIR "/tests/common/model/goldens/";
+const std::string kFolders = SourcePath("tests/common/model/goldens/");
 
 TEST_P(HuggingFaceParity, RandomQwen3) {
-  ExpectGoldens(std::string(kFolders) + "tiny-qwen3", GetParam(),
-                "tiny-qwen3.json");
+  ExpectGoldens(kFolders + "tiny-qwen3", GetParam(), "tiny-qwen3.json");
 }
 
 // The last layers have windows.
 TEST_P(HuggingFaceParity, RandomQwen3WithWindows) {
-  ExpectGoldens(std::string(kFolders) + "tiny-qwen3-windows", GetParam(),
+  ExpectGoldens(kFolders + "tiny-qwen3-windows", GetParam(),
                 "tiny-qwen3-windows.json");
 }
 
 TEST_P(HuggingFaceParity, RandomQwen3Moe) {
-  ExpectGoldens(std::string(kFolders) + "tiny-qwen3-moe", GetParam(),
-                "tiny-qwen3-moe.json");
+  ExpectGoldens(kFolders + "tiny-qwen3-moe", GetParam(), "tiny-qwen3-moe.json");
 }
 
 // The weights of a row's experts do not sum to one.
@@ -140,7 +137,7 @@ TEST_P(HuggingFaceParity, RandomQwen3MoeWithPlainWeights) {
   const std::string folder =
       ::testing::TempDir() + "/hf_parity_plain_" + GetParam();
   std::filesystem::remove_all(folder);
-  std::filesystem::copy(std::string(kFolders) + "tiny-qwen3-moe", folder);
+  std::filesystem::copy(kFolders + "tiny-qwen3-moe", folder);
   std::ifstream file(folder + "/config.json");
   nlohmann::json config = nlohmann::json::parse(file);
   config["norm_topk_prob"] = false;
@@ -150,25 +147,22 @@ TEST_P(HuggingFaceParity, RandomQwen3MoeWithPlainWeights) {
 }
 
 TEST_P(HuggingFaceParity, RandomOlmo2) {
-  ExpectGoldens(std::string(kFolders) + "tiny-olmo2", GetParam(),
-                "tiny-olmo2.json");
+  ExpectGoldens(kFolders + "tiny-olmo2", GetParam(), "tiny-olmo2.json");
 }
 
 // Its longest prompt has twelve windows.
 TEST_P(HuggingFaceParity, RandomGemma3) {
-  ExpectGoldens(std::string(kFolders) + "tiny-gemma3", GetParam(),
-                "tiny-gemma3.json");
+  ExpectGoldens(kFolders + "tiny-gemma3", GetParam(), "tiny-gemma3.json");
 }
 
 // Its softcaps change most scores and logits.
 TEST_P(HuggingFaceParity, RandomGemma2) {
-  ExpectGoldens(std::string(kFolders) + "tiny-gemma2", GetParam(),
-                "tiny-gemma2.json");
+  ExpectGoldens(kFolders + "tiny-gemma2", GetParam(), "tiny-gemma2.json");
 }
 
 // All layers have a window.
 TEST_P(HuggingFaceParity, RandomQwen3MoeWithWindows) {
-  ExpectGoldens(std::string(kFolders) + "tiny-qwen3-moe-windows", GetParam(),
+  ExpectGoldens(kFolders + "tiny-qwen3-moe-windows", GetParam(),
                 "tiny-qwen3-moe-windows.json");
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/model/load/load_model.h"
 #include "gtest/gtest.h"
+#include "tests/testing/source_path.h"
 #include "tests/testing/tiny_model.h"
 
 namespace espalier {
@@ -45,13 +46,13 @@ TEST_F(ModelFingerprintTest, OfServedModelsStaysWhatItWas) {
 }
 
 TEST_F(ModelFingerprintTest, OfServedFoldersStaysWhatItWas) {
-  EXPECT_EQ(FingerprintOf(ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char",
+  EXPECT_EQ(FingerprintOf(SourcePath("deploy/models/nanogpt-char"),
                           ComputeDType::kFloat32),
             14605857173227846395u);
 }
 
 TEST_F(ModelFingerprintTest, OfOtherKernelsIsAnother) {
-  const std::string folder = ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char";
+  const std::string folder = SourcePath("deploy/models/nanogpt-char");
   const auto config = ReadModelConfig(folder);
   ASSERT_TRUE(config.ok()) << config.status();
   const auto files = WeightFiles::Open(folder);
@@ -66,8 +67,8 @@ TEST_F(ModelFingerprintTest, OfOtherKernelsIsAnother) {
 
 // tiny-variants has one checkpoint; see model_variants_test.
 TEST_F(ModelFingerprintTest, OfConfigurationsStaysWhatItWas) {
-  const auto files = WeightFiles::Open(
-      ESPALIER_SOURCE_DIR "/tests/common/model/goldens/tiny-variants");
+  const auto files =
+      WeightFiles::Open(SourcePath("tests/common/model/goldens/tiny-variants"));
   ASSERT_TRUE(files.ok()) << files.status();
   const auto of = [&](const char* fields) {
     const auto config = ParseModelConfig(

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/testing/source_path.h"
 
 namespace espalier {
 namespace {
@@ -17,11 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const char kGoldens[] =
-    ESPALIER_SOURCE_DIR "/tests/common/model/goldens/tiny-variants";
+const std::string kGoldens =
+    SourcePath("tests/common/model/goldens/tiny-variants");
 
 json Variants() {
-  std::ifstream file(std::string(kGoldens) + "/variants.json");
+  std::ifstream file(kGoldens + "/variants.json");
   return json::parse(file);
 }
 

@@ -13,6 +13,7 @@
 #include "common/model/load/load_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/source_path.h"
 #include "tests/testing/tiny_model.h"
 
 namespace espalier {
@@ -191,7 +192,7 @@ TEST(ShapesTest, OfTheRepositoryHaveTheWeightsOfTheirModels) {
       {"llama-3.2-1b", 1'235'814'400}};
   for (const auto& [name, wanted] : counts) {
     const auto weights =
-        WeightFiles::Open(ESPALIER_SOURCE_DIR "/deploy/shapes/" + name, 1);
+        WeightFiles::Open(SourcePath("deploy/shapes/") + name, 1);
     ASSERT_TRUE(weights.ok()) << weights.status();
     int64_t count = 0;
     for (const auto& [tensor, view] : weights->tensors()) {

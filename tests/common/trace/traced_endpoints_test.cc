@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/testing/span_list.h"
 
-namespace espalier {
+namespace espalier::traced_endpoints_test {
 namespace {
 
 constexpr char kSampled[] =
@@ -106,4 +106,4 @@ TEST(TracedEndpointsTest, NoSinkNoDecorator) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::traced_endpoints_test

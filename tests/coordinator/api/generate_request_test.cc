@@ -7,6 +7,7 @@
 #include "common/tokenizer/tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -18,8 +19,7 @@ constexpr int64_t kContext = 256;
 class GenerateRequestTest : public ::testing::Test {
  protected:
   GenerateRequestTest() {
-    auto loaded =
-        Tokenizer::Load(ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char");
+    auto loaded = Tokenizer::Load(SourcePath("deploy/models/nanogpt-char"));
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     tokenizer_ = *std::move(loaded);
     model_ = {.name = "tiny", .tokenizer = tokenizer_.get()};

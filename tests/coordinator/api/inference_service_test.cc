@@ -24,6 +24,7 @@
 #include "prometheus/metric_family.h"
 #include "tests/coordinator/toy_cluster.h"
 #include "tests/testing/finished_generation.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -90,8 +91,7 @@ class Call {
 class InferenceServiceTest : public ::testing::Test {
  protected:
   InferenceServiceTest() {
-    auto tokenizer =
-        Tokenizer::Load(ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char");
+    auto tokenizer = Tokenizer::Load(SourcePath("deploy/models/nanogpt-char"));
     EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
     tokenizer_ = *std::move(tokenizer);
     RegisterMergePolicies(policies_);

@@ -9,6 +9,7 @@
 #include "common/tokenizer/tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -20,7 +21,7 @@ class StopTextTest : public ::testing::Test {
  protected:
   StopTextTest() {
     auto loaded = Tokenizer::Load(
-        ESPALIER_SOURCE_DIR "/tests/common/tokenizer/testdata/gpt2_style");
+        SourcePath("tests/common/tokenizer/testdata/gpt2_style"));
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     tokenizer_ = *std::move(loaded);
   }

@@ -11,6 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/coordinator/control/trace_simulation.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -128,9 +129,9 @@ Outcome Measure(const MachineSpec& machine,
 class SpeculationStartTest : public testing::TestWithParam<const char*> {
  protected:
   std::vector<Outcome> MeasureAll(bool warm_up) {
-    const std::vector<TracedAnswer> answers = ReadTraces(
-        std::string(ESPALIER_SOURCE_DIR "/tests/coordinator/control/traces/") +
-        GetParam() + ".trace");
+    const std::vector<TracedAnswer> answers =
+        ReadTraces(SourcePath("tests/coordinator/control/traces/") +
+                   GetParam() + ".trace");
     std::vector<Outcome> outcomes;
     for (const MachineSpec& machine : Machines()) {
       const Outcome& o =

@@ -11,6 +11,7 @@
 #include "coordinator/http/responses_request.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -23,7 +24,7 @@ std::string RowOf(const Field& field) {
 }
 
 TEST(FieldDocumentTest, HasEveryFieldAsItIsFollowed) {
-  std::ifstream file(ESPALIER_SOURCE_DIR "/deploy/HTTP.md");
+  std::ifstream file(SourcePath("deploy/HTTP.md"));
   std::stringstream document;
   document << file.rdbuf();
   for (const FieldTable& fields :

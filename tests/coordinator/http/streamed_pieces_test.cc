@@ -16,7 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/coordinator/http/fake_generator.h"
 
-namespace espalier::coordinator {
+namespace espalier::coordinator::streamed_pieces_test {
 namespace {
 
 constexpr char kOutput[] =
@@ -222,4 +222,4 @@ TEST(StreamedPiecesTest, OfResponses) {
 }
 
 }  // namespace
-}  // namespace espalier::coordinator
+}  // namespace espalier::coordinator::streamed_pieces_test

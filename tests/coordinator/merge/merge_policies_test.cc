@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace espalier::coordinator {
+namespace espalier::coordinator::merge_policies_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -275,4 +275,4 @@ TEST(RouteMergeTest, TiesGoToTheFirstDrafter) {
 }
 
 }  // namespace
-}  // namespace espalier::coordinator
+}  // namespace espalier::coordinator::merge_policies_test

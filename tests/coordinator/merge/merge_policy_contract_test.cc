@@ -10,7 +10,7 @@
 #include "coordinator/merge/token_trie.h"
 #include "gtest/gtest.h"
 
-namespace espalier::coordinator {
+namespace espalier::coordinator::merge_policy_contract_test {
 namespace {
 
 constexpr TokenId kRoot = 9;
@@ -160,4 +160,4 @@ INSTANTIATE_TEST_SUITE_P(All, MergePolicyContractTest,
                          [](const auto& suite) { return suite.param; });
 
 }  // namespace
-}  // namespace espalier::coordinator
+}  // namespace espalier::coordinator::merge_policy_contract_test

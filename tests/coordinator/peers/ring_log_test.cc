@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace espalier::coordinator {
+namespace espalier::coordinator::ring_log_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -90,4 +90,4 @@ TEST_F(RingLogTest, TellsWhatWasNotStored) {
 }
 
 }  // namespace
-}  // namespace espalier::coordinator
+}  // namespace espalier::coordinator::ring_log_test

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/coordinator/toy_cluster.h"
 
-namespace espalier::coordinator {
+namespace espalier::coordinator::verifier_faults_test {
 namespace {
 
 using Behaviour = FakeVerifyEndpoint::Behaviour;
@@ -264,4 +264,4 @@ TEST(VerifierFaultsTest, OtherWeightsOfTheSameNameDoNotFinishTheText) {
 }
 
 }  // namespace
-}  // namespace espalier::coordinator
+}  // namespace espalier::coordinator::verifier_faults_test

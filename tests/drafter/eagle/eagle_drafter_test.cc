@@ -10,16 +10,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"
+#include "tests/testing/source_path.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::eagle_drafter_test {
 namespace {
 
 constexpr int64_t kVocab = 96;
 constexpr DraftBudget kBudget = {.max_nodes = 12, .max_depth = 4};
 
 std::unique_ptr<Drafter> MakeHead() {
-  const std::string fixtures =
-      ESPALIER_SOURCE_DIR "/tests/drafter/golden/fixtures/";
+  const std::string fixtures = SourcePath("tests/drafter/golden/fixtures/");
   return MakeDrafter(
       "eagle", {.options = {{"model", fixtures + "eagle31_midlayer/head"}},
                 .target_folder = fixtures + "targets/tied",
@@ -150,4 +150,4 @@ TEST_F(EagleDrafterTest, ASecondSequenceOfTheTextTakesItsRows) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::eagle_drafter_test

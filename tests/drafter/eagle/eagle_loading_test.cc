@@ -15,16 +15,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/testing/source_path.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::eagle_loading_test {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-const std::string kFixtures =
-    ESPALIER_SOURCE_DIR "/tests/drafter/golden/fixtures/";
+const std::string kFixtures = SourcePath("tests/drafter/golden/fixtures/");
 const std::string kTarget = kFixtures + "targets/tied";
 
 struct Tensor {
@@ -249,4 +249,4 @@ TEST_F(EagleLoadingTest, FoldersThatAreNoHeadsAreNamed) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::eagle_loading_test

@@ -127,8 +127,9 @@ TEST_F(DraftEngineTest, DrafterErrorsBecomeInternalAndNameTheDrafter) {
   notes_.error = absl::InvalidArgumentError("head is missing");
   const absl::Status status = ProposeNow(Request(1, {}, {1})).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(status.message()),
-              testing::AllOf(HasSubstr("echo"), HasSubstr("head is missing")));
+  EXPECT_THAT(
+      std::string(status.message()),
+      ::testing::AllOf(HasSubstr("echo"), HasSubstr("head is missing")));
   notes_.error = absl::OkStatus();
   notes_.trees_left_out = 1;
   EXPECT_EQ(ProposeNow(Request(1, {1}, {2})).status().code(),

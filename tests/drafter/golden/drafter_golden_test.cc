@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/drafter/draft_testing.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::drafter {
 namespace {
@@ -23,8 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-const fs::path kFixtures =
-    fs::path(ESPALIER_SOURCE_DIR) / "tests/drafter/golden/fixtures";
+const fs::path kFixtures = SourcePath("tests/drafter/golden/fixtures");
 
 Json ReadJson(const fs::path& path) { return Json::parse(std::ifstream(path)); }
 

@@ -16,7 +16,7 @@
 #include "tests/drafter/draft_testing.h"
 #include "tests/testing/tiny_model.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::lm_drafter_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -413,4 +413,4 @@ TEST(LmDrafterTest, ASecondSequenceOfTheTextTakesItsRows) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::lm_drafter_test

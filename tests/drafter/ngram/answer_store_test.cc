@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::answer_store_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -134,4 +134,4 @@ TEST(AnswerStoreFile, DamageIsRefused) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::answer_store_test

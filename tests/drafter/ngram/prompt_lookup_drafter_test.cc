@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::prompt_lookup_drafter_test {
 namespace {
 
 using ::testing::DoubleNear;
@@ -176,4 +176,4 @@ TEST(PromptLookupTest, EqualsABruteForceReferenceOnRandomTexts) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::prompt_lookup_drafter_test

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::rank_table_test {
 namespace {
 
 using ::testing::DoubleNear;
@@ -101,4 +101,4 @@ TEST(RankTable, MemoryIsBoundedAndWhatIsUsedStays) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::rank_table_test

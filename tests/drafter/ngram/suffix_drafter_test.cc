@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::suffix_drafter_test {
 namespace {
 
 using ::testing::DoubleNear;
@@ -208,4 +208,4 @@ TEST_F(SavedSuffixTest, AFileWithoutAnswersMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::suffix_drafter_test

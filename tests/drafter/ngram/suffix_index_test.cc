@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::suffix_index_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -103,4 +103,4 @@ TEST(SuffixIndexTest, MemoryStaysWithinEightBytesPerLevelAndWindowToken) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::suffix_index_test

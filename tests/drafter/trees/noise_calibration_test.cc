@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::noise_calibration_test {
 namespace {
 
 constexpr int64_t kVocab = 30;
@@ -111,4 +111,4 @@ TEST(NoiseCalibrationTest, GreedyNeedsNone) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::noise_calibration_test

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace espalier::drafter {
+namespace espalier::drafter::sampled_tree_test {
 namespace {
 
 constexpr int64_t kVocab = 8;
@@ -177,4 +177,4 @@ TEST_F(SampledTreeTest, DependsOnKeySeedAndLength) {
 }
 
 }  // namespace
-}  // namespace espalier::drafter
+}  // namespace espalier::drafter::sampled_tree_test

@@ -8,7 +8,7 @@
 #include "prometheus/metric_family.h"
 #include "tests/verifier/engine_harness.h"
 
-namespace espalier::verifier {
+namespace espalier::verifier::compared_rounds_test {
 namespace {
 
 using Counts = std::map<std::string, double>;  // by rule
@@ -114,4 +114,4 @@ TEST(ComparedRounds, AreAShareOfThoseWithDraws) {
 }
 
 }  // namespace
-}  // namespace espalier::verifier
+}  // namespace espalier::verifier::compared_rounds_test

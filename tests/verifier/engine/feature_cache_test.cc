@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 
-namespace espalier::verifier {
+namespace espalier::verifier::feature_cache_test {
 namespace {
 
 using Tokens = std::vector<TokenId>;
@@ -88,4 +88,4 @@ TEST_F(FeatureCacheTest, TheLeastRecentlyUsedTextGoesAndItsBeginningLast) {
 }
 
 }  // namespace
-}  // namespace espalier::verifier
+}  // namespace espalier::verifier::feature_cache_test

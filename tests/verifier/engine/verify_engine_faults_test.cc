@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/verifier/engine_harness.h"
 
-namespace espalier::verifier {
+namespace espalier::verifier::verify_engine_faults_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -353,4 +353,4 @@ TEST(VerifierMetrics, ObserveEveryStageOfARound) {
 }
 
 }  // namespace
-}  // namespace espalier::verifier
+}  // namespace espalier::verifier::verify_engine_faults_test

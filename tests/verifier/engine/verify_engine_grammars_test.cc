@@ -13,7 +13,7 @@
 #include "tests/verifier/small_trees.h"
 #include "verifier/engine/grammar_masks.h"
 
-namespace espalier::verifier {
+namespace espalier::verifier::verify_engine_grammars_test {
 namespace {
 
 using ::testing::Each;
@@ -271,4 +271,4 @@ TEST(VerifyEngineGrammars, ARequestMayEndBeforeItsMasksAreThere) {
 }
 
 }  // namespace
-}  // namespace espalier::verifier
+}  // namespace espalier::verifier::verify_engine_grammars_test

@@ -13,7 +13,7 @@
 #include "tests/verifier/engine_harness.h"
 #include "tests/verifier/storing_model.h"
 
-namespace espalier::verifier {
+namespace espalier::verifier::verify_engine_prefix_test {
 namespace {
 
 const std::vector<int32_t> kTaps = {0, 2, 4};
@@ -316,4 +316,4 @@ INSTANTIATE_TEST_SUITE_P(Seeds, VerifyEnginePrefixProperty,
                          ::testing::Range<uint64_t>(0, 10));
 
 }  // namespace
-}  // namespace espalier::verifier
+}  // namespace espalier::verifier::verify_engine_prefix_test

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/verifier/engine_harness.h"
 
-namespace espalier::verifier {
+namespace espalier::verifier::verify_engine_ranks_test {
 namespace {
 
 // Returns the rows after these texts.
@@ -148,4 +148,4 @@ TEST(VerifyEngineRanksTest, TooManyAreRefused) {
 }
 
 }  // namespace
-}  // namespace espalier::verifier
+}  // namespace espalier::verifier::verify_engine_ranks_test

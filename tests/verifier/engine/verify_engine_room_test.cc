@@ -12,7 +12,7 @@
 #include "tests/testing/language_model_decorator.h"
 #include "tests/verifier/engine_harness.h"
 
-namespace espalier::verifier {
+namespace espalier::verifier::verify_engine_room_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -333,4 +333,4 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomOverload,
                          ::testing::Range<uint64_t>(0, 8));
 
 }  // namespace
-}  // namespace espalier::verifier
+}  // namespace espalier::verifier::verify_engine_room_test

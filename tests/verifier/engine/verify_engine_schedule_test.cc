@@ -20,7 +20,7 @@
 #include "tests/verifier/engine_harness.h"
 #include "tests/verifier/kernel_models.h"
 
-namespace espalier::verifier {
+namespace espalier::verifier::verify_engine_schedule_test {
 namespace {
 
 using absl::Milliseconds;
@@ -365,4 +365,4 @@ INSTANTIATE_TEST_SUITE_P(Subjects, RandomSchedule,
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace espalier::verifier
+}  // namespace espalier::verifier::verify_engine_schedule_test

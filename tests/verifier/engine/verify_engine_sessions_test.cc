@@ -7,7 +7,7 @@
 #include "tests/verifier/engine_harness.h"
 #include "verifier/engine/verify_engine.h"
 
-namespace espalier::verifier {
+namespace espalier::verifier::verify_engine_sessions_test {
 namespace {
 
 const Text kPrompt = {7, 3, 31, 12, 5, 9, 22, 14, 1, 8, 30};
@@ -219,4 +219,4 @@ TEST(VerifyEngineSessions, TheSessionUsedLeastRecentlyGivesItsPlace) {
 }
 
 }  // namespace
-}  // namespace espalier::verifier
+}  // namespace espalier::verifier::verify_engine_sessions_test

@@ -15,7 +15,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/testing/cuda_test_device.h"
 
-namespace espalier {
+namespace espalier::cuda_large_shape_test {
 namespace {
 
 // The emulated device computes some hundred million products a second, so there
@@ -102,4 +102,4 @@ TEST(CudaLargeShapeTest, LogitsAreThoseOfTheCpu) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::cuda_large_shape_test

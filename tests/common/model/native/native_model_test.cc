@@ -10,6 +10,7 @@
 #include "common/nn/cpu_backend.h"
 #include "gtest/gtest.h"
 #include "tests/testing/cuda_test_device.h"
+#include "tests/testing/source_path.h"
 #include "tests/testing/tiny_model.h"
 
 namespace espalier {
@@ -319,10 +320,10 @@ TEST_P(OwnKernelsTest, LogitsOutliveTheModel) {
 
 // Two layers of two experts a row, and a dense one between them.
 TEST(NativeModelExpertsTest, CountsTheExpertsThatAPassReads) {
-  const auto model = LoadModel({.folder = ESPALIER_SOURCE_DIR
-                                "/tests/common/model/goldens/tiny-qwen3-moe",
-                                .random_weights = 1,
-                                .backend = "native"});
+  const auto model = LoadModel(
+      {.folder = SourcePath("tests/common/model/goldens/tiny-qwen3-moe"),
+       .random_weights = 1,
+       .backend = "native"});
   ASSERT_TRUE(model.ok()) << model.status();
   const auto read = [&](const std::vector<TokenId>& tokens) {
     std::vector<int32_t> parents(tokens.size(), 0);

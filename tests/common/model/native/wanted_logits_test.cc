@@ -10,7 +10,7 @@
 #include "common/nn/cpu_backend.h"
 #include "gtest/gtest.h"
 
-namespace espalier {
+namespace espalier::wanted_logits_test {
 namespace {
 
 constexpr int64_t kVocab = 3000;  // twelve chunks, the last one short
@@ -114,4 +114,4 @@ TEST_F(WantedLogits, OfAnotherVocabularyAreRefused) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::wanted_logits_test
