@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/model/aten/load_aten.h"
 #include "common/model/cuda/cuda_model.h"
@@ -18,7 +19,7 @@ namespace {
 
 // The portable kernels run on every CPU, but libtorch is faster.
 bool HasFastKernels() {
-  return nn::UsableBackends().front() != &nn::PortableKernels();
+  return absl::string_view(nn::UsableBackends().front()->name) != "portable";
 }
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadOnCuda(
