@@ -7,7 +7,7 @@
 #include "coordinator/merge/merge_policies.h"
 #include "coordinator/session/request_plan.h"
 #include "tests/fuzz/fuzz_targets.h"
-#include "tests/fuzz/source_file.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::testing {
 namespace generate_request_fuzz {

@@ -4,7 +4,7 @@
 #include "common/model/files/layer_features.h"
 #include "common/model/files/model_config.h"
 #include "tests/fuzz/fuzz_targets.h"
-#include "tests/fuzz/source_file.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::testing {
 namespace model_config_fuzz {

@@ -5,7 +5,7 @@
 #include "espalier/v1/config.pb.h"
 #include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/memory_file.h"
-#include "tests/fuzz/source_file.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::testing {
 namespace service_config_fuzz {

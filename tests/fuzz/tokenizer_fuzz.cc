@@ -2,7 +2,7 @@
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_file.h"
 #include "tests/fuzz/fuzz_targets.h"
-#include "tests/fuzz/source_file.h"
+#include "tests/testing/source_path.h"
 
 namespace espalier::testing {
 namespace tokenizer_fuzz {

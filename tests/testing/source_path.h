@@ -8,6 +8,8 @@ namespace espalier {
 // Returns the path of a file or folder of the repository, which lies where this
 // program was built.
 std::string SourcePath(const std::string& path);
+// Returns the bytes of a file of the repository, which is there.
+std::string SourceFile(const std::string& path);
 
 }  // namespace espalier
 
