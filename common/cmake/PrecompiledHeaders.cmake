@@ -12,14 +12,16 @@ set(_espalier_product_headers
     <absl/strings/str_format.h> <absl/strings/str_join.h> <absl/strings/str_split.h>
     <absl/time/time.h> <absl/types/span.h>)
 set(_espalier_wire_headers
+    <google/protobuf/reflection_ops.h> <google/protobuf/wire_format.h>
     <grpcpp/grpcpp.h> <espalier/v1/admin.grpc.pb.h> <espalier/v1/drafter.grpc.pb.h>
     <espalier/v1/inference.grpc.pb.h> <espalier/v1/verifier.grpc.pb.h>)
 set(_espalier_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
-# espalier_headers(KIND [TEST] HEADERS <a> <b> DEPS ...): the target
-# espalier_headers_KIND.
+# espalier_headers(KIND [TEST] [WIRE] HEADERS <a> <b> DEPS ...): the target
+# espalier_headers_KIND. WIRE: needs what protoc writes. The library of the messages
+# is compiled with these headers, so that they cannot link it.
 function(espalier_headers kind)
-  cmake_parse_arguments(ARG "TEST" "" "HEADERS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TEST;WIRE" "" "HEADERS;DEPS" ${ARGN})
   set(target espalier_headers_${kind})
   set(empty ${CMAKE_BINARY_DIR}/headers_${kind}.cc)
   if(NOT EXISTS ${empty})
@@ -32,6 +34,12 @@ function(espalier_headers kind)
   else()
     _espalier_settings(${target})
   endif()
+  if(ARG_WIRE)
+    list(PREPEND ARG_HEADERS ${_espalier_wire_headers})
+    target_link_libraries(${target} PRIVATE gRPC::grpc++ protobuf::libprotobuf)
+    target_include_directories(${target} SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/proto)
+    add_dependencies(${target} espalier_wire_proto_sources)
+  endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   target_precompile_headers(${target} PRIVATE ${ARG_HEADERS})
 endfunction()
@@ -39,14 +47,12 @@ endfunction()
 set(_absl absl::flat_hash_map absl::flat_hash_set absl::any_invocable absl::function_ref
     absl::statusor absl::str_format absl::time absl::span)
 espalier_headers(product HEADERS ${_espalier_product_headers} DEPS ${_absl})
-espalier_headers(grpc
-    HEADERS ${_espalier_product_headers} ${_espalier_wire_headers}
-    DEPS ${_absl} espalier_wire_proto)
+espalier_headers(grpc WIRE HEADERS ${_espalier_product_headers} DEPS ${_absl})
 if(ESPALIER_TESTS)
   espalier_headers(test TEST
       HEADERS ${_espalier_product_headers} ${_espalier_test_headers}
       DEPS ${_absl} GTest::gmock)
-  espalier_headers(grpc_test TEST
-      HEADERS ${_espalier_product_headers} ${_espalier_wire_headers} ${_espalier_test_headers}
-      DEPS ${_absl} GTest::gmock espalier_wire_proto)
+  espalier_headers(grpc_test TEST WIRE
+      HEADERS ${_espalier_product_headers} ${_espalier_test_headers}
+      DEPS ${_absl} GTest::gmock)
 endif()

@@ -1,15 +1,15 @@
 #include "common/http/client.h"
 
-#include <boost/asio/connect.hpp>
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
 #include <chrono>
 #include <functional>
 #include <utility>
@@ -98,15 +98,13 @@ class Client::Connection {
 
   absl::Status Send(absl::string_view path, absl::string_view json) {
     if (!is_open_) RETURN_IF_ERROR(Open());
-    beast::http::request<beast::http::string_body> request(
-        beast::http::verb::post, {path.data(), path.size()}, 11);
-    request.set(beast::http::field::host, absl::StrCat(host_, ":", port_));
-    request.set(beast::http::field::content_type, "application/json");
-    request.body().assign(json.data(), json.size());
-    request.prepare_payload();
+    const std::string request = absl::StrCat(
+        "POST ", path, " HTTP/1.1\r\nHost: ", host_, ":", port_,
+        "\r\nContent-Type: application/json\r\nContent-Length: ", json.size(),
+        "\r\n\r\n", json);
     absl::Status sent = Await("write to", [&](auto done) {
-      beast::http::async_write(stream_, request,
-                               [done](Error end, size_t) { done(end); });
+      asio::async_write(stream_, asio::buffer(request),
+                        [done](Error end, size_t) { done(end); });
     });
     if (!sent.ok()) Close();
     return sent;

@@ -2,6 +2,7 @@
 #ifndef ESPALIER_COMMON_HTTP_STREAM_H_
 #define ESPALIER_COMMON_HTTP_STREAM_H_
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
@@ -11,6 +12,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
+
 namespace espalier::http {
 
 // A socket with times after which its operations fail, with or without TLS.
@@ -18,6 +21,10 @@ namespace espalier::http {
 class Stream {
  public:
   using executor_type = boost::beast::tcp_stream::executor_type;
+  using Error = boost::beast::error_code;
+  // Of every type of handler one, so that Asio's operations on the sockets are
+  // compiled once.
+  using Done = absl::AnyInvocable<void(Error, size_t)>;
 
   // `context`: of the server's side of TLS; null: none.
   Stream(boost::asio::ip::tcp::socket socket,
@@ -36,20 +43,22 @@ class Stream {
   void expires_never() { tcp_.expires_never(); }
   void close() { tcp_.close(); }
 
-  template <typename Buffers, typename Handler>
-  void async_read_some(const Buffers& buffers, Handler&& handler) {
+  void async_read_some(boost::asio::mutable_buffer buffer, Done done) {
     if (tls_) {
-      tls_->async_read_some(buffers, std::forward<Handler>(handler));
+      tls_->async_read_some(buffer, std::move(done));
     } else {
-      tcp_.async_read_some(buffers, std::forward<Handler>(handler));
+      tcp_.async_read_some(buffer, std::move(done));
     }
   }
-  template <typename Buffers, typename Handler>
-  void async_write_some(const Buffers& buffers, Handler&& handler) {
+  // Writes of the first buffer alone.
+  template <typename Buffers>
+  void async_write_some(const Buffers& buffers, Done done) {
+    const boost::asio::const_buffer first =
+        *boost::asio::buffer_sequence_begin(buffers);
     if (tls_) {
-      tls_->async_write_some(buffers, std::forward<Handler>(handler));
+      tls_->async_write_some(first, std::move(done));
     } else {
-      tcp_.async_write_some(buffers, std::forward<Handler>(handler));
+      tcp_.async_write_some(first, std::move(done));
     }
   }
 

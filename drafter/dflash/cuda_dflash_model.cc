@@ -173,4 +173,12 @@ absl::Status CudaDflashModel::PredictSome(absl::Span<const Block>& blocks,
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<BlockModel>> LoadDflashOnGpu(
+    const std::string& folder, const HeadTarget& target,
+    const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device) {
+  ASSIGN_OR_RETURN(CudaDflash drafter,
+                   LoadCudaDflash(folder, target, runtime, std::move(device)));
+  return std::make_unique<CudaDflashModel>(std::move(drafter));
+}
+
 }  // namespace espalier::drafter

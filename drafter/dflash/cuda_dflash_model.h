@@ -74,6 +74,11 @@ absl::StatusOr<CudaDflash> LoadCudaDflash(
     const std::string& folder, const HeadTarget& target,
     const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device);
 
+// See LoadCudaDflash. FAILED_PRECONDITION: this build has no kernels for GPUs.
+absl::StatusOr<std::unique_ptr<BlockModel>> LoadDflashOnGpu(
+    const std::string& folder, const HeadTarget& target,
+    const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device);
+
 }  // namespace espalier::drafter
 
 #endif  // ESPALIER_DRAFTER_DFLASH_CUDA_DFLASH_MODEL_H_

@@ -84,20 +84,22 @@ absl::StatusOr<CudaDflash> LoadCudaDflash(
                         .network = {.device = device, .config = config.layers},
                         .shares = runtime.prefix_cache_bytes > 0};
   {
-    CudaWeightLoader own(files, *device, *runtime.pool, runtime.weight_type());
+    CudaWeightLoader own(files, *device, *runtime.pool,
+                         CudaWeightTypeOf(runtime.dtype));
     CudaWeightLoader shared(target.files, *device, *runtime.pool,
-                            runtime.weight_type());
+                            CudaWeightTypeOf(runtime.dtype));
     if (vocabulary.size() < config.layers.vocab_size) own.Ignore("d2t");
     RETURN_IF_ERROR(
         LoadLayers(own.Has("model.fc.weight") ? "model." : "", own, drafter));
     RETURN_IF_ERROR(own.CheckAllRead());
-    RETURN_IF_ERROR(LoadTables(target, vocabulary, runtime.weight_type(),
-                               shared, drafter.network.weights));
+    RETURN_IF_ERROR(LoadTables(target, vocabulary,
+                               CudaWeightTypeOf(runtime.dtype), shared,
+                               drafter.network.weights));
     RETURN_IF_ERROR(device->Wait(device->Record()));
   }
   RETURN_IF_ERROR(drafter.network.Finish(std::move(vocabulary),
                                          target.config.max_positions,
-                                         runtime.DeviceRoom(config.layers)));
+                                         DeviceRoom(runtime, config.layers)));
   return drafter;
 }
 

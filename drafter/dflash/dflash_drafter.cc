@@ -204,15 +204,7 @@ bool ReadChain(OptionReader& reader) {
   return mode == "chain";
 }
 
-absl::StatusOr<std::unique_ptr<BlockModel>> LoadBlockOnGpu(
-    const std::string& folder, const HeadTarget& target,
-    const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device) {
-  ASSIGN_OR_RETURN(CudaDflash drafter,
-                   LoadCudaDflash(folder, target, runtime, std::move(device)));
-  return std::make_unique<CudaDflashModel>(std::move(drafter));
-}
-
-absl::StatusOr<std::unique_ptr<BlockModel>> LoadBlockOnCpu(
+absl::StatusOr<std::unique_ptr<BlockModel>> LoadDflashOnCpu(
     const std::string& folder, const HeadTarget& target, HeadRuntime runtime) {
   ASSIGN_OR_RETURN(const DflashConfig config, ReadDflashConfig(folder, target));
   ASSIGN_OR_RETURN(const WeightFiles files,
@@ -241,10 +233,10 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
                    OpenHeadTarget(options, runtime.random_weights));
   absl::StatusOr<std::unique_ptr<BlockModel>> model;
   if (runtime.is_cpu()) {
-    model = LoadBlockOnCpu(folder, target, std::move(runtime));
+    model = LoadDflashOnCpu(folder, target, std::move(runtime));
   } else {
     ASSIGN_OR_RETURN(auto device, runtime.OpenDevice("dflash"));
-    model = LoadBlockOnGpu(folder, target, runtime, std::move(device));
+    model = LoadDflashOnGpu(folder, target, runtime, std::move(device));
   }
   if (!model.ok()) {
     return absl::Status(model.status().code(),

@@ -1,5 +1,7 @@
 #include "drafter/eagle/cuda_eagle_model.h"
 
+#include <utility>
+
 #include "common/base/status_macros.h"
 #include "common/cuda/layout.h"
 #include "common/model/cuda/cuda_product.h"
@@ -146,6 +148,14 @@ void CudaEagleModel::EnterEagle3(int rows, TakeRowsArgs feature) {
     second.sums = decoder().stream();
   }
   device().Launch(second);
+}
+
+absl::StatusOr<std::unique_ptr<RowModel>> LoadEagleOnGpu(
+    const std::string& folder, const HeadTarget& target,
+    const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device) {
+  ASSIGN_OR_RETURN(CudaEagle head,
+                   LoadCudaEagle(folder, target, runtime, std::move(device)));
+  return std::make_unique<CudaEagleModel>(std::move(head));
 }
 
 }  // namespace espalier::drafter

@@ -1,7 +1,11 @@
 #ifndef ESPALIER_DRAFTER_EAGLE_CUDA_EAGLE_MODEL_H_
 #define ESPALIER_DRAFTER_EAGLE_CUDA_EAGLE_MODEL_H_
 
+#include <memory>
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/cuda/device_array.h"
 #include "drafter/eagle/cuda_eagle_weights.h"
 #include "drafter/heads/cuda_row_model.h"
@@ -42,6 +46,11 @@ class CudaEagleModel final : public CudaRowModel {
   cuda::DeviceArray<unsigned char> input_;   // activations [rows, 2 hidden]
   cuda::DeviceArray<unsigned char> joined_;  // EAGLE-1: fc's rows, rounded
 };
+
+// See LoadCudaEagle. FAILED_PRECONDITION: this build has no kernels for GPUs.
+absl::StatusOr<std::unique_ptr<RowModel>> LoadEagleOnGpu(
+    const std::string& folder, const HeadTarget& target,
+    const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device);
 
 }  // namespace espalier::drafter
 

@@ -135,7 +135,7 @@ absl::StatusOr<CudaEagle> LoadOn(std::shared_ptr<cuda::ComputeDevice> device,
       .config = head.config,
       .network = {.device = device, .config = head.config.layer}};
   {
-    const CudaWeightType type = runtime.weight_type();
+    const CudaWeightType type = CudaWeightTypeOf(runtime.dtype);
     CudaWeightLoader own(head.files, *device, *runtime.pool, type);
     CudaWeightLoader shared(target.files, *device, *runtime.pool, type);
     for (const std::string& name : head.unread()) own.Ignore(name);
@@ -145,7 +145,7 @@ absl::StatusOr<CudaEagle> LoadOn(std::shared_ptr<cuda::ComputeDevice> device,
   }
   RETURN_IF_ERROR(eagle.network.Finish(std::move(head.vocabulary),
                                        target.config.max_positions,
-                                       runtime.DeviceRoom(head.config.layer)));
+                                       DeviceRoom(runtime, head.config.layer)));
   return eagle;
 }
 

@@ -122,14 +122,6 @@ absl::StatusOr<std::unique_ptr<RowModel>> LoadEagleOnCpu(
                                       kKvPoolTokens);
 }
 
-absl::StatusOr<std::unique_ptr<RowModel>> LoadEagleOnGpu(
-    const std::string& folder, const HeadTarget& target,
-    const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device) {
-  ASSIGN_OR_RETURN(CudaEagle head,
-                   LoadCudaEagle(folder, target, runtime, std::move(device)));
-  return std::make_unique<CudaEagleModel>(std::move(head));
-}
-
 absl::StatusOr<std::unique_ptr<RowModel>> LoadModel(const std::string& folder,
                                                     const HeadTarget& target,
                                                     HeadRuntime runtime) {

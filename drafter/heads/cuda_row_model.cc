@@ -12,6 +12,13 @@
 
 namespace espalier::drafter {
 
+CudaKvStore::Room DeviceRoom(const HeadRuntime& runtime,
+                             const ModelConfig& layers, int64_t total_tokens) {
+  return {.total_tokens = total_tokens * CudaKvStore::GroupsOf(layers).count(),
+          .max_cached_tokens =
+              runtime.prefix_cache_bytes / CudaKvStore::TokenBytes(layers)};
+}
+
 absl::Status CudaNetwork::Finish(DraftVocabulary vocabulary, int64_t positions,
                                  CudaKvStore::Room room) {
   constexpr int64_t kShare = 10;

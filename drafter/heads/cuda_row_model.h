@@ -19,9 +19,15 @@
 #include "drafter/heads/cuda_candidates.h"
 #include "drafter/heads/cuda_feature_store.h"
 #include "drafter/heads/cuda_output_rows.h"
+#include "drafter/heads/head_runtime.h"
 #include "drafter/heads/row_model.h"
 
 namespace espalier::drafter {
+
+// Returns the room for K/V of such layers on a device.
+CudaKvStore::Room DeviceRoom(const HeadRuntime& runtime,
+                             const ModelConfig& layers,
+                             int64_t total_tokens = 1 << 17);
 
 // Holds what a draft network on a device consists of, beside what is special
 // about it.

@@ -58,13 +58,6 @@ absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> HeadRuntime::OpenDevice(
                     OpenComputeDevice(device));
 }
 
-CudaKvStore::Room HeadRuntime::DeviceRoom(const ModelConfig& layers,
-                                          int64_t total_tokens) const {
-  return {.total_tokens = total_tokens * CudaKvStore::GroupsOf(layers).count(),
-          .max_cached_tokens =
-              prefix_cache_bytes / CudaKvStore::TokenBytes(layers)};
-}
-
 HeadRuntime ReadHeadRuntime(OptionReader& reader, ComputeDType cpu_type) {
   HeadRuntime runtime;
   runtime.device = ReadDevice(reader);

@@ -10,8 +10,6 @@
 #include "absl/strings/string_view.h"
 #include "common/cuda/compute_device.h"
 #include "common/model/compute_dtype.h"
-#include "common/model/cuda/cuda_kv_cache.h"
-#include "common/model/cuda/cuda_weights.h"
 #include "common/model/native/native_layers.h"
 #include "common/model/native/paged_kv_cache.h"
 #include "common/nn/kernels.h"
@@ -34,15 +32,10 @@ struct HeadRuntime {
   KvPageStore::Room Room(const KvPageShape& shape, int64_t total_tokens) const;
 
   bool is_cpu() const { return device == "cpu"; }
-  // Returns the type of the products' weights on a device.
-  CudaWeightType weight_type() const { return CudaWeightTypeOf(dtype); }
   // FAILED_PRECONDITION names the drafter's type and the device, which is not
   // here.
   absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> OpenDevice(
       absl::string_view drafter) const;
-  // Returns the room for K/V of such layers on a device.
-  CudaKvStore::Room DeviceRoom(const ModelConfig& layers,
-                               int64_t total_tokens = 1 << 17) const;
 };
 
 // Reads the options of every network: device (cpu (default), cuda,

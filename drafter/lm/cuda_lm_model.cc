@@ -15,23 +15,26 @@ void CudaLmModel::Launch(const CudaPass& pass, const Places& places) {
   device().Launch(out);
 }
 
-absl::StatusOr<std::unique_ptr<CudaLmModel>> LoadCudaLm(
+absl::StatusOr<LoadedLm> LoadLmOnGpu(
     const LmOptions& options, const HeadRuntime& runtime,
     std::shared_ptr<cuda::ComputeDevice> device) {
   CudaNetwork network = {.device = std::move(device)};
   ASSIGN_OR_RETURN(LmFiles files, OpenLm(options, runtime.random_weights));
   network.config = std::move(files.config);
   RETURN_IF_ERROR(CheckCudaCovers(network.config));
-  ASSIGN_OR_RETURN(
-      network.weights,
-      LoadCudaWeights(
-          network.config, files.weights, *network.device, *runtime.pool,
-          {.layers = runtime.weight_type(), .head = runtime.weight_type()}));
+  ASSIGN_OR_RETURN(network.weights,
+                   LoadCudaWeights(network.config, files.weights,
+                                   *network.device, *runtime.pool,
+                                   {.layers = CudaWeightTypeOf(runtime.dtype),
+                                    .head = CudaWeightTypeOf(runtime.dtype)}));
   RETURN_IF_ERROR(
       network.Finish(DraftVocabulary::Full(network.config.vocab_size),
                      network.config.max_positions,
-                     runtime.DeviceRoom(network.config, options.kv_tokens)));
-  return std::make_unique<CudaLmModel>(std::move(network));
+                     DeviceRoom(runtime, network.config, options.kv_tokens)));
+  LoadedLm loaded = {.max_positions = network.config.max_positions,
+                     .vocab_size = network.config.vocab_size};
+  loaded.model = std::make_unique<CudaLmModel>(std::move(network));
+  return loaded;
 }
 
 }  // namespace espalier::drafter

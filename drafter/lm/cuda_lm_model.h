@@ -28,8 +28,9 @@ class CudaLmModel final : public CudaRowModel {
 };
 
 // Errors name the file. UNIMPLEMENTED: the kernels do not cover the model.
-// RESOURCE_EXHAUSTED: no room on the device.
-absl::StatusOr<std::unique_ptr<CudaLmModel>> LoadCudaLm(
+// RESOURCE_EXHAUSTED: no room on the device. FAILED_PRECONDITION: this build
+// has no kernels for GPUs.
+absl::StatusOr<LoadedLm> LoadLmOnGpu(
     const LmOptions& options, const HeadRuntime& runtime,
     std::shared_ptr<cuda::ComputeDevice> device);
 

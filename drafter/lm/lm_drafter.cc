@@ -22,12 +22,6 @@
 namespace espalier::drafter {
 namespace {
 
-struct LoadedLm {
-  std::unique_ptr<RowModel> model = nullptr;
-  int64_t max_positions = 0;  // of a sequence with its tree
-  int64_t vocab_size = 0;     // tokens that it reads and drafts
-};
-
 class LmDrafter final : public Drafter {
  public:
   LmDrafter(LoadedLm lm, const TreeGrower::Options& options)
@@ -135,12 +129,7 @@ absl::StatusOr<LoadedLm> Load(const LmOptions& lm, HeadRuntime runtime,
     RETURN_IF_ERROR(CheckSpelling(lm.folder, options));
   }
   if (device != nullptr) {
-    ASSIGN_OR_RETURN(auto model, LoadCudaLm(lm, runtime, std::move(device)));
-    const ModelConfig& config = model->config();
-    LoadedLm loaded = {.max_positions = config.max_positions,
-                       .vocab_size = config.vocab_size};
-    loaded.model = std::move(model);
-    return loaded;
+    return LoadLmOnGpu(lm, runtime, std::move(device));
   }
   ASSIGN_OR_RETURN(LmModel::Parts parts, LoadLm(lm, std::move(runtime)));
   LoadedLm loaded = {.max_positions = parts.config.max_positions,

@@ -65,6 +65,13 @@ struct LmFiles {
 absl::StatusOr<LmFiles> OpenLm(const LmOptions& options,
                                std::optional<uint64_t> random_weights);
 
+// A model on the CPU or on a GPU.
+struct LoadedLm {
+  std::unique_ptr<RowModel> model = nullptr;
+  int64_t max_positions = 0;  // of a sequence with its tree
+  int64_t vocab_size = 0;     // tokens that it reads and drafts
+};
+
 // Errors name the file.
 absl::StatusOr<LmModel::Parts> LoadLm(const LmOptions& options,
                                       HeadRuntime runtime);

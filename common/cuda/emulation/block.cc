@@ -1,6 +1,7 @@
 #include "common/cuda/emulation/block.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -34,8 +35,9 @@ void Block::Fail(const std::string& what) {
 Block::Block(const BlockShape& shape, const std::function<void()>& kernel,
              StackPool& stacks)
     : shape_(shape),
-      random_(shape.seed),
+      dice_(shape.seed),
       alive_(shape.threads),
+      ready_(shape.threads / 32, dice_),
       warps_(shape.threads / 32),
       warpgroups_((shape.threads + 127) / 128),
       warpgroup_rendezvous_(warpgroups_.size()),
@@ -45,19 +47,20 @@ Block::Block(const BlockShape& shape, const std::function<void()>& kernel,
       unfenced_(shape.threads) {
   ESPALIER_CHECK(shape.threads > 0 && shape.threads % 32 == 0);
   constexpr uint64_t kSteps[] = {2, 64, 0};
-  steps_per_copy_ = kSteps[Draw(3)];
-  if (Draw(2) == 0) candidates_ = 16;
-  for (size_t warp = 0; warp < warps_.size(); ++warp) {
-    haste_.push_back(random_());
-  }
+  steps_per_copy_ = kSteps[dice_.Draw(3)];
   void* memory = nullptr;
   ESPALIER_CHECK(posix_memalign(&memory, 1024, shape.shared_bytes) == 0);
   shared_ = static_cast<unsigned char*>(memory);
   std::memset(shared_, 0xff, shape.shared_bytes);
   for (int i = 0; i < shape.threads; ++i) {
-    threads_.push_back(std::make_unique<Fiber>(stacks, kernel));
-    ready_.push_back(i);
+    threads_.emplace_back(stacks, kernel);
+    MakeReady(i);
   }
+}
+
+void Block::MakeReady(std::vector<int>& threads) {
+  for (int thread : threads) MakeReady(thread);
+  threads.clear();
 }
 
 Block::~Block() { std::free(shared_); }
@@ -96,9 +99,7 @@ void Block::SetRegisters(int registers) {
     Suspend();
   }
   registers_[current_ / 128] = registers;
-  ready_.insert(ready_.end(), waiting_for_registers_.begin(),
-                waiting_for_registers_.end());
-  waiting_for_registers_.clear();
+  MakeReady(waiting_for_registers_);
 }
 
 void Block::WaitForPrevious() {
@@ -109,7 +110,7 @@ void Block::WaitForPrevious() {
 }
 
 void Block::LetOthersGoOn() {
-  ready_.push_back(current_);
+  MakeReady(current_);
   Suspend();
 }
 
@@ -123,17 +124,13 @@ void Block::PollCounter() {
   Suspend();
 }
 
-void Block::WakeCounterWaits() {
-  ready_.insert(ready_.end(), polling_counters_.begin(),
-                polling_counters_.end());
-  polling_counters_.clear();
-}
+void Block::WakeCounterWaits() { MakeReady(polling_counters_); }
 
 void Block::MeetNamed(int barrier, int threads) {
   Named& named = named_.at(barrier);
   if (barrier == 0 || threads % 32 != 0 || threads > shape_.threads)
     Fail("a named barrier is 0, or not of whole warps of the block");
-  if (named.rendezvous.waiting.empty()) named.threads = threads;
+  if (named.rendezvous.count == 0) named.threads = threads;
   if (named.threads != threads)
     Fail("threads disagree on how many meet at a named barrier");
   Meet(named.rendezvous, threads, &named, [] {});
@@ -141,8 +138,7 @@ void Block::MeetNamed(int barrier, int threads) {
 
 void Block::WakeIfPhaseEnded() {
   if (!barriers_.TakeEndedPhase()) return;
-  ready_.insert(ready_.end(), polling_.begin(), polling_.end());
-  polling_.clear();
+  MakeReady(polling_);
 }
 
 void Block::BeginCopy(const CopyInFlight& copy) {
@@ -168,7 +164,7 @@ void Block::NoteHint(const Hint& hint) {
 // Lands a random one of the copies under way; false: there is none.
 bool Block::LandCopy() {
   if (copies_.empty()) return false;
-  std::swap(copies_[Draw(copies_.size())], copies_.back());
+  std::swap(copies_[dice_.Draw(copies_.size())], copies_.back());
   const CopyInFlight copy = copies_.back();
   copies_.pop_back();
   std::memcpy(copy.to, copy.from, copy.bytes);
@@ -177,33 +173,25 @@ bool Block::LandCopy() {
   return true;
 }
 
-// Takes a random ready thread. Some blocks prefer a few warps, which so get
-// ahead of the others as far as barriers let them.
-int Block::TakeReady() {
-  const size_t size = ready_.size(), stride = size / candidates_ + 1;
-  size_t taken = Draw(size), other = taken;
-  for (size_t i = 1; i < candidates_; ++i) {
-    other += stride;
-    if (other >= size) other -= size;
-    if (haste_[ready_[other] / 32] > haste_[ready_[taken] / 32]) taken = other;
-  }
-  std::swap(ready_[taken], ready_.back());
-  const int thread = ready_.back();
-  ready_.pop_back();
-  return thread;
+void Block::Suspend() {
+  Fiber& thread = threads_[current_];
+  if (!ready_.goes_on_in_warp()) return thread.Suspend();
+  current_ = ready_.Take();
+  Fiber& next = threads_[current_];
+  if (&next != &thread) thread.HandOver(next);
 }
 
 void Block::RunReady() {
-  if (steps_per_copy_ != 0 && Draw(steps_per_copy_) == 0) LandCopy();
-  current_ = TakeReady();
+  if (steps_per_copy_ != 0 && dice_.Draw(steps_per_copy_) == 0) LandCopy();
+  current_ = ready_.Take();
   current_block = this;
-  threads_[current_]->Resume();
-  if (threads_[current_]->ended()) --alive_;
+  threads_[current_].Resume();
+  if (threads_[current_].ended()) --alive_;
   WakeIfPhaseEnded();
 }
 
 void Block::RunAhead() {
-  const bool copies_are_fast = Draw(2) == 0;
+  const bool copies_are_fast = dice_.Draw(2) == 0;
   while (!ready_.empty() || (copies_are_fast && !copies_.empty())) {
     current_block = this;
     if (ready_.empty()) {
@@ -216,9 +204,7 @@ void Block::RunAhead() {
 
 void Block::EndPrevious() {
   previous_ended_ = true;
-  ready_.insert(ready_.end(), waiting_for_previous_.begin(),
-                waiting_for_previous_.end());
-  waiting_for_previous_.clear();
+  MakeReady(waiting_for_previous_);
 }
 
 bool Block::Step() {
@@ -248,16 +234,16 @@ std::string Block::Describe() const {
   add(polling_counters_.size(), "wait for a counter");
   add(waiting_for_previous_.size(), "wait for the kernel before");
   add(waiting_for_registers_.size(), "wait for registers");
-  add(all_threads_.waiting.size(), "are at __syncthreads");
+  add(all_threads_.count, "are at __syncthreads");
   for (size_t i = 0; i < named_.size(); ++i) {
-    add(named_[i].rendezvous.waiting.size(),
+    add(named_[i].rendezvous.count,
         "are at named barrier " + std::to_string(i));
   }
   for (const Warp& warp : warps_) {
-    add(warp.rendezvous.waiting.size(), "wait for their warp");
+    add(std::popcount(warp.waiting), "wait for their warp");
   }
   for (const Rendezvous& group : warpgroup_rendezvous_) {
-    add(group.waiting.size(), "wait for their warpgroup");
+    add(group.count, "wait for their warpgroup");
   }
   return text + std::to_string(copies_.size()) + " copies under way";
 }

@@ -4,14 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/cuda/emulation/fiber.h"
+#include "common/cuda/emulation/ready_threads.h"
 #include "common/cuda/emulation/shared_barrier.h"
 #include "common/cuda/emulation/warpgroup.h"
 
@@ -50,7 +50,8 @@ class Block {
   void RunAhead();
   // The kernel before has ended: its threads may go on in steps.
   void EndPrevious();
-  // Lets a thread or a copy go on. False: this block alone cannot go on.
+  // Lets a thread, the lanes of a warp or a copy go on. False: this block alone
+  // cannot go on.
   bool Step();
   bool ended() const { return alive_ == 0; }
   // All threads have ended: names the rules that the block has broken.
@@ -75,7 +76,8 @@ class Block {
 
   // Threads that wait for each other.
   struct Rendezvous {
-    std::vector<int> waiting;
+    std::array<ReadyThreads::Lanes, ReadyThreads::kMaxWarps> waiting = {};
+    int count = 0;                // of those that wait
     const void* where = nullptr;  // the instruction that they wait at
   };
   // Waits for `expected` threads; the last of them acts before all go on.
@@ -125,27 +127,30 @@ class Block {
  private:
   struct Warp {
     std::array<void*, 32> arguments = {};
-    Rendezvous rendezvous;
+    ReadyThreads::Lanes waiting = 0;
+    const void* where = nullptr;  // see Rendezvous
   };
 
-  // Returns a random number below `end`.
-  size_t Draw(size_t end) {
-    return random_() * end >> 31;  // of 31 bits
+  void MakeReady(int thread) { ready_.Add(thread / 32, 1u << thread % 32); }
+  // All of them, and clears it.
+  void MakeReady(std::vector<int>& threads);
+  [[noreturn]] static void FailApart() {
+    Fail("threads that have to meet are at different instructions");
   }
-  int TakeReady();
   void RunReady();
-  void Suspend() { threads_[current_]->Suspend(); }
+  void Suspend();
   bool LandCopy();
   void WakeIfPhaseEnded();
   bool RegistersFit(int of_current_group) const;
 
   const BlockShape shape_;
-  std::minstd_rand random_;  // cheap: each step of a thread draws
+  Dice dice_;
   unsigned char* shared_ = nullptr;
-  std::vector<std::unique_ptr<Fiber>> threads_;
+  std::deque<Fiber> threads_;
   int alive_ = 0;
   int current_ = 0;
-  std::vector<int> ready_, polling_, polling_counters_, waiting_for_previous_,
+  ReadyThreads ready_;
+  std::vector<int> polling_, polling_counters_, waiting_for_previous_,
       waiting_for_registers_;
   bool previous_ended_ = false;
   bool waited_for_previous_ = false;
@@ -166,37 +171,47 @@ class Block {
   int hints_ = 0;
   std::vector<bool> unfenced_;  // [threads]
   bool counted_ = false;
-  std::vector<uint64_t> haste_;  // of each warp
-  size_t candidates_ = 1;        // of which the hastiest goes on
   uint64_t steps_per_copy_ = 0;  // 0: a copy lands when nobody can go on
 };
 
 template <typename Action>
 void Block::Meet(Rendezvous& rendezvous, int expected, const void* where,
                  Action action) {
-  if (rendezvous.waiting.empty()) {
+  if (rendezvous.count == 0) {
     rendezvous.where = where;
   } else if (rendezvous.where != where) {
-    Fail("threads that have to meet are at different instructions");
+    FailApart();
   }
-  rendezvous.waiting.push_back(current_);
-  if (static_cast<int>(rendezvous.waiting.size()) < expected) {
+  if (++rendezvous.count < expected) {
+    rendezvous.waiting[current_ / 32] |= 1u << current_ % 32;
     Suspend();
     return;
   }
   action();
-  rendezvous.waiting.pop_back();  // the one that runs
-  ready_.insert(ready_.end(), rendezvous.waiting.begin(),
-                rendezvous.waiting.end());
-  rendezvous.waiting.clear();
+  for (size_t warp = 0; warp < warps_.size(); ++warp) {
+    ready_.Add(warp, std::exchange(rendezvous.waiting[warp], 0));
+  }
+  rendezvous.count = 0;
 }
 
 template <typename Arguments>
 void Block::MeetInWarp(Arguments& arguments, void (*action)(Arguments**)) {
   Warp& warp = warps_[current_ / 32];
+  const auto* const where = reinterpret_cast<const void*>(action);
+  if (warp.waiting == 0) {
+    warp.where = where;
+  } else if (warp.where != where) {
+    FailApart();
+  }
   warp.arguments[current_ % 32] = &arguments;
-  Meet(warp.rendezvous, 32, reinterpret_cast<const void*>(action),
-       [&] { action(reinterpret_cast<Arguments**>(warp.arguments.data())); });
+  const ReadyThreads::Lanes others = ~(1u << current_ % 32);
+  if (warp.waiting != others) {
+    warp.waiting |= ~others;
+    Suspend();
+    return;
+  }
+  action(reinterpret_cast<Arguments**>(warp.arguments.data()));
+  ready_.Add(current_ / 32, std::exchange(warp.waiting, 0));
 }
 
 }  // namespace espalier::cuda::emulation

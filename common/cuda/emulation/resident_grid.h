@@ -43,7 +43,7 @@ class ResidentGrid {
   const BlockShape shape_;
   const std::function<void()> kernel_;
   StackPool& stacks_;
-  std::mt19937_64 random_;
+  std::minstd_rand random_;
   std::vector<Resident> blocks_;  // empty: not begun
   int hints_ = 0;
 };

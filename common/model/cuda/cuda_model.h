@@ -130,7 +130,7 @@ class CudaModel final : public LanguageModel {
 
 // See LoadModel. `device` runs the kernels. UNIMPLEMENTED: the kernels do not
 // cover the model or the compute type. RESOURCE_EXHAUSTED: no room on the
-// device.
+// device. FAILED_PRECONDITION: this build has no kernels for GPUs.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
     const ModelOptions& options, std::shared_ptr<cuda::ComputeDevice> device);
 

@@ -68,8 +68,9 @@ struct Problem {
   double Slack(int row, int output) const {
     double squares = 0;
     for (int i = 0; i < inputs; ++i) {
-      squares += std::pow(
-          Weight(output, i) * Bf16ToFloat(x[int64_t{row} * inputs + i]), 2);
+      const double product =
+          Weight(output, i) * Bf16ToFloat(x[int64_t{row} * inputs + i]);
+      squares += product * product;
     }
     return 1e-5 * std::sqrt(squares);
   }
