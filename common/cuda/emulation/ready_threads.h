@@ -26,8 +26,8 @@ class Dice {
 
 // The threads of a block that can go on, and which of them does: one drawn from
 // all at each step, or the lanes of a drawn warp, upwards or downwards, or of
-// the warp that comes first in a drawn order, which so gets ahead of the others as
-// far as barriers let it. Which of these is drawn once for a block.
+// the warp that comes first in a drawn order, which so gets ahead of the others
+// as far as barriers let it. Which of these is drawn once for a block.
 class ReadyThreads {
  public:
   static constexpr int kMaxWarps = 32;
@@ -55,7 +55,8 @@ class ReadyThreads {
   // REQUIRES: not empty.
   int Take() {
     if (!goes_on_in_warp()) Choose();
-    lane_ = upwards_ ? Next(lanes_[place_], lane_) : Last(lanes_[place_], lane_);
+    lane_ =
+        upwards_ ? Next(lanes_[place_], lane_) : Last(lanes_[place_], lane_);
     lanes_[place_] &= ~(1u << lane_);
     if (lanes_[place_] == 0) places_ &= ~(1u << place_);
     return warp_at_[place_] * 32 + lane_;
