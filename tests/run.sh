@@ -2,7 +2,8 @@
 # Builds and runs tests, from a fresh clone.
 #
 #   tests/run.sh             all tests of the preset release
-#   tests/run.sh --quick     its unit tests alone; fetches no more than the model
+#   tests/run.sh --quick     its unit tests alone, without the emulated GPU where
+#                            the tree is new; fetches no more than the model
 #   tests/run.sh --asan      clang's AddressSanitizer and UndefinedBehaviorSanitizer,
 #                            thread-safety analysis, fuzz targets under libFuzzer
 #   tests/run.sh --tsan      ThreadSanitizer
@@ -28,6 +29,7 @@ left_out=(long nightly)
 nightly=
 torch=ON
 nvcc=OFF
+emulation=ON
 werror=OFF
 quick=
 words=()
@@ -50,6 +52,7 @@ if [[ ${words[*]} ]]; then
   torch=OFF set_up=(--unit-tests "${set_up[@]:1}")
 fi
 readonly build=$repo/build/$preset log=$repo/build/$preset/tests.log
+[[ ! $quick ]] || grep -qs '^ESPALIER_EMULATION:BOOL=ON' "$build/CMakeCache.txt" || emulation=OFF
 
 # ThreadSanitizer of clang 14 does not start on kernels that place mappings more
 # randomly than it knows.
@@ -76,7 +79,7 @@ announce() {
 
 configure() {
   local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch
-  local options=(-DESPALIER_TESTS=ON -DESPALIER_EMULATION=ON -DESPALIER_NATIVE=OFF
+  local options=(-DESPALIER_TESTS=ON -DESPALIER_EMULATION="$emulation" -DESPALIER_NATIVE=OFF
     -DESPALIER_NVCC="$nvcc"
     -DESPALIER_TORCH="$torch" -DESPALIER_LIBTORCH:PATH="$libtorch")
   # Sanitizers make GCC warn where nothing is wrong.
@@ -114,6 +117,7 @@ print_left_out() {
   [[ -z $nightly && ${#words[@]} == 0 ]] || return 0
   if [[ $quick ]]; then
     echo "not run: all but unit tests (tests/run.sh runs them)"
+    [[ $emulation == ON ]] || echo "not run: tests on the emulated GPU"
   else
     echo "not run: long tests, mutants, planted faults (tests/run.sh --nightly)"
   fi
