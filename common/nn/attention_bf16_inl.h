@@ -1,5 +1,5 @@
-// Part of a backend: included by kernels_<backend>.cc and the test of the
-// software model only. See math_inl.h.
+// Part of a backend: for kernels_<backend>.cc and the test of the software
+// model only. See math_inl.h.
 //
 // Attention on pages of bf16: keys [head_dim / 2][kPageTokens][2], values
 // [kPageTokens / 2][head_dim][2]. These are small panels of kBf16. Values are

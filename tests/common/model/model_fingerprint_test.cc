@@ -1,5 +1,5 @@
 // A verifier that comes back may continue a text if the fingerprint of its
-// model is the same, so a release must not change those of models that the
+// model is the same: a release must not change those of models that the
 // release before it served.
 #include "common/model/model_fingerprint.h"
 
@@ -65,7 +65,7 @@ TEST_F(ModelFingerprintTest, OfOtherKernelsIsAnother) {
   EXPECT_EQ(of(0), FingerprintOf(folder, ComputeDType::kBFloat16));
 }
 
-// tiny-variants has one checkpoint; see model_variants_test.
+// tiny-variants is one checkpoint; see model_variants_test.
 TEST_F(ModelFingerprintTest, OfConfigurationsStaysWhatItWas) {
   const auto files =
       WeightFiles::Open(SourcePath("tests/common/model/goldens/tiny-variants"));
