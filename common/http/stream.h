@@ -22,7 +22,7 @@ class Stream {
  public:
   using executor_type = boost::beast::tcp_stream::executor_type;
   using Error = boost::beast::error_code;
-  // Of every type of handler one, so that Asio's operations on the sockets are
+  // Every handler becomes this, so that Asio's operations on the sockets are
   // compiled once.
   using Done = absl::AnyInvocable<void(Error, size_t)>;
 

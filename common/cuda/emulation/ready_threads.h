@@ -67,7 +67,7 @@ class ReadyThreads {
   static int Next(uint32_t bits, int from) {
     return (std::countr_zero(std::rotr(bits, from)) + from) % 32;
   }
-  // And up to `to`.
+  // Returns the last bit that is set up to `to`, around the start.
   static int Last(uint32_t bits, int to) {
     return (to - std::countl_zero(std::rotl(bits, 31 - to)) + 32) % 32;
   }
