@@ -8,6 +8,8 @@
 #include <random>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace espalier::cuda::emulation {
 
 // A random number for every step of a thread, so a cheap one.
@@ -34,6 +36,7 @@ class ReadyThreads {
   using Lanes = uint32_t;  // a bit for each
 
   ReadyThreads(int warps, Dice& dice) : dice_(dice) {
+    ESPALIER_CHECK(warps <= kMaxWarps);
     for (int i = 0; i < warps; ++i) {
       warp_at_[i] = i;
       std::swap(warp_at_[i], warp_at_[dice_.Draw(i + 1)]);
