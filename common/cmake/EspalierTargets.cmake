@@ -224,8 +224,8 @@ function(espalier_test)
   _espalier_add_shards()
 endfunction()
 
-# A test of ctest for each shard. Leaks of the system's libraries are not ours
-# to mend.
+# A test of ctest for each shard. Those that may take long are first. Leaks of the
+# system's libraries are not ours to mend.
 macro(_espalier_add_shards)
   if(NOT ARG_SHARDS)
     set(ARG_SHARDS 1)
@@ -238,7 +238,7 @@ macro(_espalier_add_shards)
     endif()
     add_test(NAME ${test} COMMAND ${ARG_NAME})
     set_tests_properties(${test} PROPERTIES
-        LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+        LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT}
         ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard};LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp")
   endforeach()
 endmacro()
