@@ -73,7 +73,7 @@ ARROWS = {
     # The registered types, and the service.
     "drafter": ["common/base", "common/config", "common/model/files", "common/obs",
                 "common/otlp", "common/rpc", "common/speculation", "common/trace",
-                "drafter/engine"],
+                "drafter/dflash", "drafter/eagle", "drafter/engine", "drafter/lm"],
     # What a rule is, and where its chance comes from: below all rules.
     "verifier/rules/verification_rule": ["common/speculation"],
     "verifier/rules/token_samplers": ["common/speculation",
