@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/base/config.h"
+#include "common/cuda/open_emulated_device.h"
 
 namespace espalier::testing {
 
@@ -15,13 +16,12 @@ inline std::string CudaTestDevice() {
   return set != nullptr ? set : "emulated";
 }
 
-// ThreadSanitizer does not know of the emulation's fibers, which are for
-// x86-64.
+// ThreadSanitizer does not know of the emulation's fibers.
 inline bool HasCudaTestDevice() {
-#if defined(ABSL_HAVE_THREAD_SANITIZER) || !defined(__x86_64__)
+#if defined(ABSL_HAVE_THREAD_SANITIZER)
   return CudaTestDevice() != "emulated";
 #else
-  return true;
+  return CudaTestDevice() != "emulated" || cuda::OpenEmulatedDevice().ok();
 #endif
 }
 
