@@ -1,11 +1,10 @@
-// Every pair of request options, in requests with three, on the quick start's
-// model: tokens, text and log-probabilities with speculation are those of plain
-// decoding.
+// Every request option alone, and every pair in requests with three, on the
+// quick start's model: tokens, text and log-probabilities with speculation are
+// those of plain decoding.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -25,6 +24,7 @@ namespace {
 struct Feature {
   const char* name;
   std::function<void(v1::GenerateRequest&)> apply;
+  bool is_form = false;  // a request has one form, the last
 };
 
 // A further option is one line here.
@@ -54,11 +54,13 @@ const std::vector<Feature>& Features() {
              R"({"type": "object", "properties": {"rivers": {"type": "array",
                  "items": {"type": "string"}}}, "required": ["rivers"],
                  "additionalProperties": false})");
-       }},
+       },
+       /*is_form=*/true},
       {"regex",
        [](auto& r) {
          r.mutable_structured_output()->set_regex("[A-Z][a-z ,]{10,60}");
-       }},
+       },
+       /*is_form=*/true},
   };
   return *features;
 }
@@ -125,46 +127,53 @@ class FeatureMatrixTest : public ::testing::Test {
   int64_t num_drafts_ = 0;
 };
 
-// Returns threes of features, by their index, that hold every pair.
-std::vector<std::array<size_t, 3>> Threes(size_t features) {
-  std::vector<std::array<size_t, 3>> threes;
+// Returns features alone, and threes that hold every pair, by their index. Two
+// forms are not met beside a third: the first of them would not count.
+std::vector<std::vector<size_t>> AloneAndInThrees(
+    const std::vector<Feature>& features) {
+  std::vector<std::vector<size_t>> sets;
   std::set<std::pair<size_t, size_t>> met;
-  const auto is_new = [&met](size_t a, size_t b) {
+  const auto is_new = [&](size_t a, size_t b) {
     return a != b && !met.contains(std::minmax(a, b));
   };
-  for (size_t i = 0; i < features; ++i) {
-    for (size_t j = i + 1; j < features; ++j) {
+  const auto are_forms = [&](size_t a, size_t b) {
+    return features[a].is_form && features[b].is_form;
+  };
+  for (size_t i = 0; i < features.size(); ++i) {
+    sets.push_back({i});
+    for (size_t j = i + 1; j < features.size(); ++j) {
       if (!is_new(i, j)) continue;
-      size_t third = i;
-      for (size_t k = 0; k < features; ++k) {
-        const auto gain = [&](size_t of) {
-          return is_new(i, of) + is_new(j, of);
-        };
-        if (k != i && k != j && (third == i || gain(k) > gain(third)))
-          third = k;
+      std::vector<size_t> set = {i, j};
+      int most = 0;
+      for (size_t k = 0; k < features.size() && !are_forms(i, j); ++k) {
+        if (k == i || k == j || are_forms(i, k) || are_forms(j, k)) continue;
+        const int gain = is_new(i, k) + is_new(j, k);
+        if (gain <= most) continue;
+        most = gain;
+        set = {i, j, k};
       }
-      threes.push_back({i, j, third});
-      for (size_t a : threes.back()) {
-        for (size_t b : threes.back()) met.insert(std::minmax(a, b));
+      for (size_t x : set) {
+        for (size_t y : set) met.insert(std::minmax(x, y));
       }
+      sets.push_back(std::move(set));
     }
   }
-  return threes;
+  return sets;
 }
 
 TEST_F(FeatureMatrixTest, EveryPairOfOptionsIsLossless) {
   const std::vector<Feature>& features = Features();
-  for (const std::array<size_t, 3>& three : Threes(features.size())) {
+  for (const std::vector<size_t>& set : AloneAndInThrees(features)) {
     v1::GenerateRequest request;
     v1::ChatMessage& message = *request.mutable_chat()->add_messages();
     message.set_role("user");
     message.set_content("Name the rivers of the land, and the rivers again.");
     request.set_temperature(1);
-    request.set_seed(three[0] * 100 + three[1]);
+    request.set_seed(set.front() * 100 + set.back());
     request.set_max_tokens(20);
     request.set_logprobs(3);
     std::string names;
-    for (size_t i : three) {
+    for (size_t i : set) {
       features[i].apply(request);
       absl::StrAppend(&names, features[i].name, " ");
     }
