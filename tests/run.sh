@@ -93,10 +93,10 @@ run_tests() {
   shift
   # shellcheck disable=SC2086  # words
   run cmake --build "$build" -j "$(nproc)" --target $targets
-  # Many tests wait, for a lost peer or a deadline: one more than there are cores.
+  # Many tests wait, for a lost peer or a deadline: two more than there are cores.
   # On CI's machine, which others share, a test that fails is run once more; the
   # log has both.
-  run ctest --test-dir "$build" -j "$(($(nproc) + 1))" --no-tests=error --output-on-failure \
+  run ctest --test-dir "$build" -j "$(($(nproc) + 2))" --no-tests=error --output-on-failure \
     ${CI:+--repeat until-pass:2} "$@" |
     tee "$log" || status=$?
   return "$status"

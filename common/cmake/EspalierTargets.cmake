@@ -3,7 +3,8 @@
 # espalier_binary(NAME espalier-verifier SRCS main.cc DEPS ... [GRPC]
 #                 [COMPONENT verifier])
 # espalier_test(NAME control_test SRCS a_test.cc b_test.cc DEPS ... [GRPC]
-#               [LABELS integration] [TIMEOUT seconds] [SHARDS 4] [SEQUENTIAL])
+#               [LABELS integration] [TIMEOUT seconds] [SHARDS 4] [NIGHTLY 2]
+#               [SEQUENTIAL])
 #
 # A library NAME becomes the target espalier_NAME and the alias espalier::NAME.
 # DEPS are public; a library without SRCS is an interface library.
@@ -13,6 +14,7 @@
 # COMPONENT: the package that has the program (Packages.cmake); default: NAME.
 # SEQUENTIAL: starts no thread, so ThreadSanitizer does without it.
 # SHARDS: processes that share the cases of a long program.
+# NIGHTLY: processes that share its cases with "Nightly" in their names.
 
 function(_espalier_settings target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
@@ -167,7 +169,7 @@ function(espalier_nightly_test)
 endfunction()
 
 function(espalier_test)
-  cmake_parse_arguments(ARG "GRPC;SEQUENTIAL" "NAME;TIMEOUT;SHARDS"
+  cmake_parse_arguments(ARG "GRPC;SEQUENTIAL" "NAME;TIMEOUT;SHARDS;NIGHTLY"
                         "SRCS;DEPS;DEFINES;LABELS" ${ARGN})
   # tests/run.sh leaves these out: together they would take half an hour.
   if(ESPALIER_SANITIZE AND "exact" IN_LIST ARG_LABELS)
@@ -221,12 +223,6 @@ function(espalier_test)
   list(TRANSFORM ARG_SRCS REPLACE "^([^/].*)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1")
   set_property(GLOBAL APPEND_STRING PROPERTY ESPALIER_TEST_PROGRAMS
       "${ARG_NAME}|${ARG_LABELS}|${ARG_SRCS}\n")
-  _espalier_add_shards()
-endfunction()
-
-# A test of ctest for each shard. Those that may take long are first. Leaks of the
-# system's libraries are not ours to mend.
-macro(_espalier_add_shards)
   if(NOT ARG_SHARDS)
     set(ARG_SHARDS 1)
   endif()
@@ -236,9 +232,24 @@ macro(_espalier_add_shards)
     if(ARG_SHARDS GREATER 1)
       set(test ${ARG_NAME}.${shard})
     endif()
-    add_test(NAME ${test} COMMAND ${ARG_NAME})
-    set_tests_properties(${test} PROPERTIES
-        LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT}
-        ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard};LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp")
+    _espalier_add_shard(${test} ${shard} ${ARG_SHARDS} "${ARG_LABELS}")
   endforeach()
+  if(ARG_NIGHTLY)
+    math(EXPR last "${ARG_NIGHTLY} - 1")
+    foreach(shard RANGE ${last})
+      _espalier_next_part(part)
+      _espalier_build_by_label(${ARG_NAME} nightly nightly-${part})
+      _espalier_add_shard(${ARG_NAME}.nightly.${shard} ${shard} ${ARG_NIGHTLY}
+          "nightly;nightly-${part}" ESPALIER_NIGHTLY=1)
+    endforeach()
+  endif()
+endfunction()
+
+# A test of ctest: one of `count` processes that share a program's cases. Those that
+# may take long are first. Leaks of the system's libraries are not ours to mend.
+macro(_espalier_add_shard test shard count labels)
+  add_test(NAME ${test} COMMAND ${ARG_NAME})
+  set_tests_properties(${test} PROPERTIES
+      LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${count};GTEST_SHARD_INDEX=${shard};LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp;${ARGN}")
 endmacro()

@@ -92,6 +92,7 @@ class ConformanceTest(unittest.TestCase):
             with self.subTest(name):
                 self.assert_conforms_and_drafts(self.cluster, name, CHAR_MODEL)
 
+    @live_cluster.nightly
     def test_our_draft_heads_and_block_drafters_of_random_weights(self) -> None:
         for target in ("tied", "untied"):
             model = self.cluster.folder / target

@@ -292,6 +292,7 @@ class HttpTest(unittest.TestCase):
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    @live_cluster.nightly
     @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
     def test_langchains_standard_suite(self) -> None:
         done = subprocess.run(
@@ -305,6 +306,7 @@ class HttpTest(unittest.TestCase):
             timeout=10 * live_cluster.PATIENCE_S, check=False)
         self.assertEqual(done.returncode, 0, done.stdout[-8000:] + done.stderr[-2000:])
 
+    @live_cluster.nightly
     @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
     def test_agents_of_pydantic_ai(self) -> None:
         done = subprocess.run(
@@ -326,6 +328,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(calls.count("weather"), len(seen["tools"]["cities"]))
         self.assertTrue(calls)
 
+    @live_cluster.nightly
     @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
     def test_a_load_generator(self) -> None:
         done = subprocess.run(

@@ -23,7 +23,7 @@ CACHE = pathlib.Path(os.environ.get("ESPALIER_CACHE") or
                      pathlib.Path(os.environ.get("XDG_CACHE_HOME") or
                                   pathlib.Path.home() / ".cache") / "espalier")
 MODEL = CACHE / "models/smollm2-135m-instruct"
-COUNT = 200
+COUNT = 200 if live_cluster.NIGHTLY else 50
 NAMES = ["name", "age", "tags", "city", "kind", "score", "ok", "id", "unit", "parts"]
 
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import unittest
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -30,6 +31,9 @@ CHAR_DRAFTERS = {"lookup": ("prompt_lookup", {}),
 CHROMIUM = shutil.which("chromium")
 STATUS_KEY = "key-of-the-status-page"
 PATIENCE_S = 120  # longer than any machine needs; only a failing test waits for it
+NIGHTLY = "ESPALIER_NIGHTLY" in os.environ
+# What takes long and covers more of what other tests cover.
+nightly = unittest.skipUnless(NIGHTLY, "nightly")
 
 
 T = TypeVar("T")

@@ -55,7 +55,7 @@ class DefaultModelTest : public ::testing::Test {
   std::optional<Cluster> cluster_;
 };
 
-TEST_F(DefaultModelTest, SpeculationDoesNotChangeAChatAnswer) {
+TEST_F(DefaultModelTest, NightlySpeculationDoesNotChangeAChatAnswer) {
   for (const char* question :
        {"Repeat after me: one two three four, one two three four.",
         "Name three rivers of Europe."}) {

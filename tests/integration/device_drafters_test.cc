@@ -91,7 +91,7 @@ TEST_F(DeviceDraftersTest, FeaturesStayOnTheDevice) {
 }
 
 // The drafts are the same, token by token.
-TEST_F(DeviceDraftersTest, DraftsAreThoseOfFeaturesThatAreSent) {
+TEST_F(DeviceDraftersTest, NightlyDraftsAreThoseOfFeaturesThatAreSent) {
   Cluster sending(Options({"engine.feature_ring_mib=0"}));
   sending.AwaitReady();
   EXPECT_EQ(Info(sending).drafters(0).features(), v1::PeerInfo::FEATURES_BYTES);
@@ -111,7 +111,7 @@ TEST_F(DeviceDraftersTest, DraftsAreThoseOfFeaturesThatAreSent) {
 }
 
 // Several requests are in the middle of their texts.
-TEST_F(DeviceDraftersTest, ADeathUnderLoadChangesNoText) {
+TEST_F(DeviceDraftersTest, NightlyADeathUnderLoadChangesNoText) {
   const auto request = [](int i) {
     v1::GenerateRequest one = WideRequest(0.8f, {"eagle"});
     one.set_seed(i);

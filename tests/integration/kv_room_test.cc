@@ -175,7 +175,7 @@ class DefaultModelRoom : public ::testing::Test {
 
 // Two that may begin together outgrow the pool. Each fills nearly all of it, so
 // that they do even if one is several times as fast.
-TEST_F(DefaultModelRoom, TheYoungestGivesWayAndComesBack) {
+TEST_F(DefaultModelRoom, NightlyTheYoungestGivesWayAndComesBack) {
   Cluster::Options options = With(/*kv_cache_mib=*/16);  // 704 tokens
   options.verifier_sets.pop_back();                      // as fast as it can
   Cluster cluster(options);

@@ -75,7 +75,7 @@ class NodeTest : public ::testing::Test {
   Cluster cluster_;
 };
 
-TEST_F(NodeTest, FeaturesAreSentToTheHeadOnTheCpuAlone) {
+TEST_F(NodeTest, NightlyFeaturesAreSentToTheHeadOnTheCpuAlone) {
   for (float temperature : {0.0f, 0.8f}) {
     const Generated plain = Run(Plain(WideRequest(temperature, {})));
     for (const char* name : {"eagle", "block", "apart"}) {

@@ -33,6 +33,12 @@ inline constexpr bool kCudaTestsAreSlow = true;
 inline constexpr bool kCudaTestsAreSlow = false;
 #endif
 
+// Where several models run the same code, the cases of all but one have this
+// before their names: the emulated device is slow, so they run nightly there.
+inline const char* NightlyWhereEmulated() {
+  return CudaTestDevice() == "emulated" ? "Nightly_" : "";
+}
+
 }  // namespace espalier::testing
 
 #endif  // ESPALIER_TESTS_TESTING_CUDA_TEST_DEVICE_H_

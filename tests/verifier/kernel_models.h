@@ -40,8 +40,9 @@ inline std::vector<KernelModel> KernelModels() {
                              .kv_pool_bytes = 8 << 20,
                              .backend = "cuda"};
   if (!testing::kCudaTestsAreSlow) {
-    models.push_back({"cuda_llama", testing::WriteWideLlama, cuda});
-    models.push_back({"cuda_qwen3", testing::WriteWideQwen3, cuda});
+    const std::string nightly = testing::NightlyWhereEmulated();
+    models.push_back({nightly + "cuda_llama", testing::WriteWideLlama, cuda});
+    models.push_back({nightly + "cuda_qwen3", testing::WriteWideQwen3, cuda});
   }
   ModelOptions fp8 = cuda;
   fp8.compute_dtype = ComputeDType::kFp8;

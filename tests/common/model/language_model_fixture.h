@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/base/bf16.h"
 #include "common/model/language_model.h"
@@ -83,10 +84,12 @@ struct Subject {
   ComputeDType dtype = ComputeDType::kFloat32;
   std::string device = "cpu";
   std::optional<nn::KvType> kv_type = {};
+  const char* prefix = "";  // of its cases' names
 };
 
 inline std::string NameOf(const Subject& subject) {
-  std::string name = subject.architecture + ("_" + subject.backend);
+  std::string name =
+      absl::StrCat(subject.prefix, subject.architecture, "_", subject.backend);
   if (subject.dtype != ComputeDType::kFloat32) {
     name += std::string("_") + NameOf(subject.dtype);
   }
@@ -121,17 +124,24 @@ inline std::vector<Subject> SubjectsIn(absl::Span<const ComputeDType> dtypes) {
 inline std::vector<Subject> CudaSubjects() {
   if (!testing::HasCudaTestDevice()) return {};
   std::vector<Subject> subjects;
-  const auto add = [&](const char* name, auto* write, ComputeDType dtype) {
-    subjects.push_back({name, write, "cuda", dtype, testing::CudaTestDevice()});
+  const char* const nightly = testing::NightlyWhereEmulated();
+  const auto add = [&](const char* name, auto* write, ComputeDType dtype,
+                       const char* prefix) {
+    subjects.push_back({.architecture = name,
+                        .write = write,
+                        .backend = "cuda",
+                        .dtype = dtype,
+                        .device = testing::CudaTestDevice(),
+                        .prefix = prefix});
   };
   if (!testing::kCudaTestsAreSlow) {
-    add("Llama", testing::WriteWideLlama, ComputeDType::kBFloat16);
+    add("Llama", testing::WriteWideLlama, ComputeDType::kBFloat16, nightly);
   }
-  add("Qwen3", testing::WriteWideQwen3, ComputeDType::kBFloat16);
-  add("Qwen3", testing::WriteWideQwen3, ComputeDType::kFp8);
-  add("Mistral", testing::WriteWideMistral, ComputeDType::kBFloat16);
-  add("Gemma3", testing::WriteWideGemma3, ComputeDType::kBFloat16);
-  add("Qwen3Moe", testing::WriteWideQwen3Moe, ComputeDType::kBFloat16);
+  add("Qwen3", testing::WriteWideQwen3, ComputeDType::kBFloat16, nightly);
+  add("Qwen3", testing::WriteWideQwen3, ComputeDType::kFp8, "");
+  add("Mistral", testing::WriteWideMistral, ComputeDType::kBFloat16, nightly);
+  add("Gemma3", testing::WriteWideGemma3, ComputeDType::kBFloat16, "");
+  add("Qwen3Moe", testing::WriteWideQwen3Moe, ComputeDType::kBFloat16, "");
   return subjects;
 }
 
