@@ -3,13 +3,13 @@
 #
 #   deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang] [--gemma] [--envoy]
 #
-#   --unit-tests     also GoogleTest
+#   --unit-tests     also GoogleTest, and clang, which compiles tests
 #   --tests          also what the tests need, the default model in bfloat16 among
 #                    it; implies --with-libtorch
 #   --with-libtorch  also libtorch, for the backend `aten` (-DESPALIER_TORCH=ON)
 #   --nvcc           also what compiles kernels for GPUs, where there is no CUDA
 #                    toolkit
-#   --clang          also clang with its tools, for the presets `asan` and `dev`, and
+#   --clang          also clang's tools, for the presets `asan` and `dev`, and
 #                    mypy; both for tests/lint.sh
 #   --gemma          also Gemma 3 270M, under Gemma's terms of use: a second real
 #                    model, for a long test

@@ -42,10 +42,18 @@ function(_espalier_settings target)
   endif()
 endfunction()
 
-# Tests are compiled without optimisation: most of their lines run once.
+# Tests are compiled without optimisation: most of their lines run once. There
+# clang takes 40 % less than GCC, so it compiles them where it is.
+if(ESPALIER_TESTS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  find_program(ESPALIER_TEST_CLANG clang++)
+endif()
 function(_espalier_test_settings target)
   _espalier_settings(${target})
   target_compile_options(${target} PRIVATE -O0)
+  if(ESPALIER_TEST_CLANG)
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+        "${CMAKE_SOURCE_DIR}/tests/testing/with_clang.sh;${ESPALIER_TEST_CLANG};${CMAKE_CXX_COMPILER};${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
   # A test states the fields that it is about.
   target_compile_options(${target} PRIVATE -Wno-missing-field-initializers)
   # A local name may be a global one in a file that is compiled with it.
@@ -53,8 +61,9 @@ function(_espalier_test_settings target)
     target_compile_options(${target} PRIVATE -Wno-shadow)
   endif()
   # {{x}} is a list of one.
-  target_compile_options(${target} PRIVATE
-      $<$<CXX_COMPILER_ID:Clang>:-Wno-braced-scalar-init>)
+  if(ESPALIER_TEST_CLANG OR CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_compile_options(${target} PRIVATE -Wno-braced-scalar-init)
+  endif()
   if(ESPALIER_SANITIZE MATCHES "undefined")
     target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
   endif()

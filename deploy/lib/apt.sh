@@ -8,7 +8,7 @@ build_packages=(
   libboost-dev libedit-dev libicu-dev libssl-dev
   python3 python3-venv
 )
-unit_test_packages=(libgtest-dev libgmock-dev)
+unit_test_packages=(libgtest-dev libgmock-dev clang)
 test_packages=(libbenchmark-dev curl)
 clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
 # Tests of dashboards, pages and foreign clients skip without them.
