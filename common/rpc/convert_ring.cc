@@ -23,7 +23,7 @@ void ToProto(const std::vector<RingSegment>& segments, Segments& out) {
   }
 }
 
-// Positions whose sum fits an int64.
+// Sums of positions fit an int64.
 absl::StatusOr<std::vector<RingSegment>> SegmentsFromProto(
     const std::string& field, const Segments& messages) {
   RETURN_IF_ERROR(CheckAtMost(absl::StrCat(field, ": entries"), messages.size(),
