@@ -20,6 +20,7 @@
 
 namespace {
 
+// Returns the filter of a run with nightly cases left out, or these alone.
 std::string FilterOfCases(const std::string& filter) {
   if (absl::StrContains(filter, "Nightly")) return filter;
   if (std::getenv("ESPALIER_NIGHTLY") != nullptr) return "*Nightly*";

@@ -81,8 +81,8 @@ std::string CharacterAnswer(const Tokenizer& tokenizer,
                       " ", DigestOf(std::string_view(decoded)));
 }
 
-// Of the planes of Unicode, the first two have nearly all that is not alike.
-// The others are compared nightly.
+// Planes 0 and 1 of Unicode hold nearly all characters whose properties differ.
+// The other planes are compared nightly.
 constexpr char32_t kFewPlanes = 0x20000, kAllPlanes = 0x110000;
 
 std::vector<std::string> CodePointBlocks() {
