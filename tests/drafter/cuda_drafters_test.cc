@@ -32,7 +32,7 @@ using Path = std::vector<TokenId>;
 constexpr DraftBudget kBudget = {.max_nodes = 20, .max_depth = 5};
 // Returns what rounding to bf16 in other places makes of the log-probability of
 // a path, a sum of as many terms as it has tokens.
-// Where it decides between experts, it makes twice as much of it.
+// A router may choose other experts after it, so with experts it is twice that.
 double Rounding(const std::vector<TokenId>& path, bool has_experts) {
   return (has_experts ? 2 : 1) *
          (0.1 + 0.06 * static_cast<double>(path.size()));
