@@ -12,7 +12,7 @@
 #   tests/run.sh WORD...     the tests of an area, as in `tests/run.sh control`, or of a
 #                            test file, as in `tests/run.sh drafter_policy_test`
 #
-#   --nvcc     compiles the kernels for GPUs too
+#   --nvcc     compiles the kernels for GPUs too, and those for CPUs unlike this one
 #   --werror   warnings are errors, in the preset release
 set -euo pipefail
 
@@ -29,6 +29,7 @@ left_out=(long nightly)
 nightly=
 torch=ON
 nvcc=OFF
+native=ON
 emulation=ON
 werror=OFF
 quick=
@@ -40,7 +41,7 @@ for flag in "$@"; do
     --tsan) preset=tsan torch=OFF set_up+=(--clang) left_out+=(exact) ;;
     --nightly) nightly=nightly ;;
     --nightly=[0-9]) nightly=nightly-${flag#*=} ;;
-    --nvcc) nvcc=ON set_up+=(--nvcc) ;;
+    --nvcc) nvcc=ON native=OFF set_up+=(--nvcc) ;;
     --werror) werror=ON ;;
     -h | --help) usage 0 ;;
     -*) usage 2 >&2 ;;
@@ -79,9 +80,9 @@ announce() {
 
 configure() {
   local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch
-  local options=(-DESPALIER_TESTS=ON -DESPALIER_EMULATION="$emulation" -DESPALIER_NATIVE=OFF
-    -DESPALIER_NVCC="$nvcc"
-    -DESPALIER_TORCH="$torch" -DESPALIER_LIBTORCH:PATH="$libtorch")
+  local options=(-DESPALIER_TESTS=ON -DESPALIER_EMULATION="$emulation"
+    -DESPALIER_NATIVE="$native" -DESPALIER_NVCC="$nvcc"
+    -DESPALIER_TEST_TORCH="$torch" -DESPALIER_LIBTORCH:PATH="$libtorch")
   # Sanitizers make GCC warn where nothing is wrong.
   [[ $preset != release ]] || options+=(-DESPALIER_WERROR="$werror")
   run cmake --preset "$preset" "${options[@]}"

@@ -64,14 +64,14 @@ endif()
 # find_package(Torch) fails where there is no CUDA toolkit, so the targets are
 # made here. The wheel's headers bring an old google/protobuf: -idirafter puts
 # them after the system's.
-if(ESPALIER_TORCH)
+if(ESPALIER_TORCH OR ESPALIER_TEST_TORCH)
   set(ESPALIER_LIBTORCH ${ESPALIER_CACHE_FOLDER}/libtorch CACHE PATH
       "Folder with libtorch's include/ and lib/ (made by deploy/setup.sh)")
   if(NOT EXISTS ${ESPALIER_LIBTORCH}/lib/libtorch_cpu.so)
     message(FATAL_ERROR "No libtorch in ${ESPALIER_LIBTORCH}. Run "
             "deploy/setup.sh --with-libtorch, set "
             "-DESPALIER_LIBTORCH=<folder>, or build without the backend "
-            "aten: -DESPALIER_TORCH=OFF")
+            "aten: -DESPALIER_TORCH=OFF -DESPALIER_TEST_TORCH=OFF")
   endif()
   add_library(torch::cpu INTERFACE IMPORTED)
   target_compile_options(torch::cpu INTERFACE

@@ -1,5 +1,5 @@
 # espalier_library(NAME token_tree SRCS a.cc HDRS a.h DEPS espalier::base [GRPC]
-#                  [KERNELS])
+#                  [KERNELS] [TEST])
 # espalier_binary(NAME espalier-verifier SRCS main.cc DEPS ... [GRPC]
 #                 [COMPONENT verifier])
 # espalier_test(NAME control_test SRCS a_test.cc b_test.cc DEPS ... [GRPC]
@@ -10,6 +10,7 @@
 # DEPS are public; a library without SRCS is an interface library.
 # KERNELS: its loops over numbers are what a pass waits for, so they are compiled
 # with -O3 in place of -O1.
+# TEST: for tests alone, and compiled as they are.
 # GRPC: most of its files include gRPC or the messages of the wire.
 # COMPONENT: the package that has the program (Packages.cmake); default: NAME.
 # SEQUENTIAL: starts no thread, so ThreadSanitizer does without it.
@@ -69,31 +70,42 @@ function(_espalier_test_settings target)
   endif()
 endfunction()
 
-# Compiles a target with the precompiled headers of its kind (product, grpc, test,
-# grpc_test; PrecompiledHeaders.cmake has the lists), so that what most files
-# include is parsed once. GCC fails on headers that were compiled at another level
-# of optimisation.
-function(_espalier_compile_as target kind)
+# Compiles a target of the product or of the tests with the precompiled headers of
+# its kind (PrecompiledHeaders.cmake has the lists), so that what most files include
+# is parsed once. GCC fails on headers that were compiled at another level of
+# optimisation.
+function(_espalier_compile_product target uses_grpc)
+  _espalier_settings(${target})
+  _espalier_use_headers(${target} product ${uses_grpc})
+endfunction()
+function(_espalier_compile_test target uses_grpc)
+  _espalier_test_settings(${target})
+  _espalier_use_headers(${target} test ${uses_grpc})
+endfunction()
+function(_espalier_use_headers target kind uses_grpc)
+  if(uses_grpc)
+    set(kind grpc_${kind})
+  endif()
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_precompile_headers(${target} REUSE_FROM espalier_headers_${kind})
   endif()
 endfunction()
 
 function(espalier_library)
-  cmake_parse_arguments(ARG "GRPC;KERNELS" "NAME" "HDRS;SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "GRPC;KERNELS;TEST" "NAME" "HDRS;SRCS;DEPS" ${ARGN})
   set(target espalier_${ARG_NAME})
   if(ARG_SRCS)
     add_library(${target} STATIC ${ARG_SRCS} ${ARG_HDRS})
     target_link_libraries(${target} PUBLIC ${ARG_DEPS})
-    _espalier_settings(${target})
-    if(ARG_KERNELS)
+    if(ARG_TEST)
+      _espalier_compile_test(${target} ${ARG_GRPC})
+    elseif(ARG_KERNELS)
+      _espalier_settings(${target})
       if(CMAKE_BUILD_TYPE STREQUAL "Release")
         target_compile_options(${target} PRIVATE -O3)
       endif()
-    elseif(ARG_GRPC)
-      _espalier_compile_as(${target} grpc)
     else()
-      _espalier_compile_as(${target} product)
+      _espalier_compile_product(${target} ${ARG_GRPC})
     endif()
   else()
     add_library(${target} INTERFACE)
@@ -110,12 +122,7 @@ function(espalier_binary)
   endif()
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
-  _espalier_settings(${ARG_NAME})
-  if(ARG_GRPC)
-    _espalier_compile_as(${ARG_NAME} grpc)
-  else()
-    _espalier_compile_as(${ARG_NAME} product)
-  endif()
+  _espalier_compile_product(${ARG_NAME} ${ARG_GRPC})
   # Installed programs find libtorch where this build has it, or in ../lib.
   set_target_properties(${ARG_NAME} PROPERTIES
       INSTALL_RPATH "$ORIGIN/../lib" INSTALL_RPATH_USE_LINK_PATH ON)
@@ -212,14 +219,12 @@ function(espalier_test)
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} espalier::test_main)
   target_compile_definitions(${ARG_NAME} PRIVATE ${ARG_DEFINES})
-  _espalier_test_settings(${ARG_NAME})
   if("exact" IN_LIST ARG_LABELS)
     # Millions of draws. The headers were precompiled without optimisation.
+    _espalier_test_settings(${ARG_NAME})
     target_compile_options(${ARG_NAME} PRIVATE -O2)
-  elseif(ARG_GRPC)
-    _espalier_compile_as(${ARG_NAME} grpc_test)
   else()
-    _espalier_compile_as(${ARG_NAME} test)
+    _espalier_compile_test(${ARG_NAME} ${ARG_GRPC})
   endif()
   # Sixteen files are compiled as one, where the preset joins files.
   set_target_properties(${ARG_NAME} PROPERTIES

@@ -47,7 +47,7 @@ endfunction()
 set(_absl absl::flat_hash_map absl::flat_hash_set absl::any_invocable absl::function_ref
     absl::statusor absl::str_format absl::time absl::span)
 espalier_headers(product HEADERS ${_espalier_product_headers} DEPS ${_absl})
-espalier_headers(grpc WIRE HEADERS ${_espalier_product_headers} DEPS ${_absl})
+espalier_headers(grpc_product WIRE HEADERS ${_espalier_product_headers} DEPS ${_absl})
 if(ESPALIER_TESTS)
   espalier_headers(test TEST
       HEADERS ${_espalier_product_headers} ${_espalier_test_headers}

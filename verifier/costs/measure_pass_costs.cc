@@ -21,6 +21,9 @@ constexpr int64_t kPrefix = 256;
 constexpr double kPrefixShare = 0.25;
 // Share of the budget in which row counts are timed for the first time.
 constexpr double kNewShare = 0.5;
+// So many passes of each row count are enough: those of a small model take less
+// than the budget.
+constexpr int kEnoughPasses = 16;
 
 // A sequence of the model that is released at the end of the scope.
 class ScratchSequence {
@@ -128,7 +131,7 @@ class Timings {
     }
     // Counts take turns, so that a disturbance does not hit all passes of one
     // count.
-    while (TimeUntil(end, LeastTimed())) {
+    while (!AllAreTimedOften() && TimeUntil(end, LeastTimed())) {
     }
     const bool is_doubtful = IsDoubtful();
     LowerToLater();
@@ -144,6 +147,11 @@ class Timings {
       sure += num_passes_[i] > 1 && longest_[i] < kSame * best_[i].time;
     }
     return 2 * sure < counts_.size();
+  }
+
+  bool AllAreTimedOften() const {
+    return *std::min_element(num_passes_.begin(), num_passes_.end()) >=
+           kEnoughPasses;
   }
 
   size_t LeastTimed() const {

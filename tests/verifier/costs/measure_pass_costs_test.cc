@@ -165,6 +165,14 @@ TEST_F(MeasurePassCostsTest, UsesTheTimeItMayTake) {
   EXPECT_GE(spent_, Milliseconds(450));
 }
 
+TEST_F(MeasurePassCostsTest, EndsOnceEachRowCountWasTimedOften) {
+  ASSERT_TRUE(Measure([](int64_t rows) { return 0.1 + 0.01 * rows; }).ok());
+  EXPECT_LE(spent_, Milliseconds(250));
+  for (int64_t rows : {1, 17, 32}) {
+    EXPECT_GE(std::count(passes_.begin(), passes_.end(), rows), 16) << rows;
+  }
+}
+
 TEST_F(MeasurePassCostsTest, ASlowModelIsExtrapolatedWithinTheBudget) {
   const auto costs = Measure([](int64_t rows) { return 70.0 + rows; });
   ASSERT_TRUE(costs.ok());
