@@ -56,23 +56,35 @@ struct Problem {
     return type == Weights::kBf16 ? Bf16ToFloat(w[at])
                                   : E4m3Value(codes[at]) * scales[output];
   }
-  double Exact(int row, int output) const {
-    double sum = 0;
-    for (int i = 0; i < inputs; ++i) {
-      sum += Weight(output, i) * Bf16ToFloat(x[int64_t{row} * inputs + i]);
+  struct Sum {
+    double exact;
+    // What the sum may miss: products are summed in float32, and the tensor
+    // cores cut off what they do not round.
+    double slack;
+  };
+  // Returns [rows, outputs].
+  std::vector<Sum> Sums() const {
+    std::vector<double> widened;
+    for (uint16_t value : x) widened.push_back(Bf16ToFloat(value));
+    std::vector<double> weights(inputs);
+    std::vector<Sum> sums(int64_t{rows} * outputs);
+    for (int o = 0; o < outputs; ++o) {
+      for (int i = 0; i < inputs; ++i) weights[i] = Weight(o, i);
+      for (int row = 0; row < rows; ++row) {
+        sums[int64_t{row} * outputs + o] =
+            SumOf(weights.data(), &widened[int64_t{row} * inputs]);
+      }
     }
-    return sum;
+    return sums;
   }
-  // Returns what the sum may miss: products are summed in float32, and the
-  // tensor cores cut off what they do not round.
-  double Slack(int row, int output) const {
-    double squares = 0;
+  Sum SumOf(const double* weights, const double* row) const {
+    double sum = 0, squares = 0;
     for (int i = 0; i < inputs; ++i) {
-      const double product =
-          Weight(output, i) * Bf16ToFloat(x[int64_t{row} * inputs + i]);
+      const double product = weights[i] * row[i];
+      sum += product;
       squares += product * product;
     }
-    return 1e-5 * std::sqrt(squares);
+    return {.exact = sum, .slack = 1e-5 * std::sqrt(squares)};
   }
   std::vector<unsigned char> Packed() const {
     if (type == Weights::kBf16) return PackWeights(w, outputs, inputs);
@@ -135,11 +147,8 @@ std::vector<float> Multiply(
 
 double Error(const Problem& p, const std::vector<float>& out) {
   RelativeError error;
-  for (int row = 0; row < p.rows; ++row) {
-    for (int o = 0; o < p.outputs; ++o) {
-      error.Add(out[int64_t{row} * p.outputs + o], p.Exact(row, o));
-    }
-  }
+  const std::vector<Problem::Sum> sums = p.Sums();
+  for (size_t i = 0; i < sums.size(); ++i) error.Add(out[i], sums[i].exact);
   return error.value();
 }
 
@@ -332,14 +341,16 @@ TEST_P(ProductTest, ScalesAreOfTheirOutputs) {
   }
   problem.scales[70] = std::nanf("");
   const std::vector<float> out = Multiply(Device(), problem);
+  const std::vector<Problem::Sum> sums = problem.Sums();
   for (int row = 0; row < problem.rows; ++row) {
     for (int o = 0; o < problem.outputs; ++o) {
-      const float got = out[row * problem.outputs + o];
+      const int at = row * problem.outputs + o;
+      const float got = out[at];
       const double unit = std::ldexp(1.0, o % 200 - 100);
       if (o == 70) {
         ASSERT_TRUE(std::isnan(got));
       } else {
-        ASSERT_NEAR(got / unit, problem.Exact(row, o) / unit, 0.05) << o;
+        ASSERT_NEAR(got / unit, sums[at].exact / unit, 0.05) << o;
       }
     }
   }
@@ -371,16 +382,18 @@ TEST_P(ProductTest, GatesInPairs) {
       there.args.gate = rows % 2 == 0 ? Gate::kSilu : Gate::kGeluTanh;
       device.Launch(there.args);
       const std::vector<unsigned char> out = ValuesOf(device, gated);
+      const std::vector<Problem::Sum> sums = p.Sums();
       for (int row = 0; row < rows; ++row) {
         for (int o = 0; o < p.outputs / 2; ++o) {
-          const double gate = p.Exact(row, GatePlace(o));
-          const double value = p.Exact(row, GatedValuePlace(o));
-          const double wanted = Activated(there.args.gate, gate) * value;
+          const int64_t first = int64_t{row} * p.outputs;
+          const Problem::Sum& gate = sums[first + GatePlace(o)];
+          const Problem::Sum& value = sums[first + GatedValuePlace(o)];
+          const double wanted =
+              Activated(there.args.gate, gate.exact) * value.exact;
           const double got =
               Bf16ToFloat(ActivationAt(out, rows, p.outputs / 2, row, o));
-          const double slack =
-              1.2 * p.Slack(row, GatePlace(o)) * std::abs(value) +
-              p.Slack(row, GatedValuePlace(o)) * std::abs(gate);
+          const double slack = 1.2 * gate.slack * std::abs(value.exact) +
+                               value.slack * std::abs(gate.exact);
           ASSERT_NEAR(got, wanted, std::abs(wanted) * 0.005 + slack + 1e-5);
         }
       }

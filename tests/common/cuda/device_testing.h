@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <numbers>
 #include <random>
 #include <string>
 #include <utility>
@@ -108,7 +109,14 @@ class Random {
  public:
   explicit Random(uint64_t seed) : bits_(seed) {}
 
-  float Normal() { return normal_(bits_); }
+  // Almost normal: the sum of four uniform numbers of 16 bits. The standard
+  // library's distribution takes ten times as long where nothing is optimised.
+  float Normal() {
+    const uint64_t bits = bits_();
+    const auto sum = static_cast<float>((bits & 0xffff) + (bits >> 16 & 0xffff) +
+                                        (bits >> 32 & 0xffff) + (bits >> 48));
+    return (sum * 0x1p-16f - 2) * std::numbers::sqrt3_v<float>;
+  }
   uint16_t Bf16() { return FloatToBf16(Normal()); }
   int64_t Below(int64_t n) { return static_cast<int64_t>(bits_() % n); }
   std::vector<float> Normals(int64_t size, float scale = 1) {
@@ -124,7 +132,6 @@ class Random {
 
  private:
   std::mt19937_64 bits_;
-  std::normal_distribution<float> normal_;
 };
 
 // [outputs, inputs] bf16 as a product reads them.

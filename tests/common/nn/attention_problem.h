@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/nn/kernels.h"
+#include "tests/common/nn/operand_rows.h"
 
 namespace espalier::nn {
 
@@ -89,10 +90,7 @@ inline AttentionProblem RandomProblem(const ProblemShape& shape,
     p.ancestors.push_back(seen);
   }
   auto values = [&](int64_t count, float scale) {
-    std::uniform_real_distribution<float> uniform(-scale, scale);
-    std::vector<float> drawn(count * shape.head_dim);
-    for (float& value : drawn) value = uniform(random);
-    return drawn;
+    return UniformValues(count * shape.head_dim, scale, random);
   };
   p.queries = values(shape.rows, shape.query_scale);
   p.keys = values(shape.prefix + shape.rows, 1);

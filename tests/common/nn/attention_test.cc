@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/nn/amx_inl.h"
 #include "gmock/gmock.h"
 #include "tests/common/nn/attention_problem.h"
 #include "tests/common/nn/kernel_testing.h"

@@ -167,17 +167,18 @@ inline float ModelProduct(const std::vector<ModelWeight>& weights,
   float sum = 0;
   const int64_t inputs = static_cast<int64_t>(weights.size());
   for (int64_t begin = 0; begin < inputs; begin += group) {
+    const ModelWeight* const w = &weights[begin];
+    const int* const x = &row.codes[begin];
+    const int64_t size = std::min(group, inputs - begin);
     int64_t products = 0, codes = 0;
-    for (int64_t i = begin; i < std::min(begin + group, inputs); ++i) {
-      products += weights[i].code * row.codes[i];
-      codes += row.codes[i];
+    for (int64_t i = 0; i < size; ++i) {
+      products += w[i].code * x[i];
+      codes += x[i];
     }
     const float scale = row.scales[begin / 32];
-    sum = std::fma(static_cast<float>(products), weights[begin].scale * scale,
-                   sum);
+    sum = std::fma(static_cast<float>(products), w->scale * scale, sum);
     if (!minimums) continue;
-    sum = std::fma(weights[begin].minimum, scale * static_cast<float>(codes),
-                   sum);
+    sum = std::fma(w->minimum, scale * static_cast<float>(codes), sum);
   }
   return sum;
 }

@@ -19,10 +19,7 @@ namespace espalier::nn {
 class KernelValues {
  protected:
   std::vector<float> Random(int64_t size, float scale = 1) {
-    std::uniform_real_distribution<float> uniform(-scale, scale);
-    std::vector<float> values(size);
-    for (float& value : values) value = uniform(random_);
-    return values;
+    return UniformValues(size, scale, random_);
   }
   // Representable in bf16.
   std::vector<float> RandomBf16(int64_t size, float scale = 1) {
