@@ -94,7 +94,8 @@ DEVICE void Multiply16x8x16(float (&sums)[4], const uint32_t (&a)[4],
     const auto half = [](uint32_t pair, int i) {
       return FromBf16(pair >> (16 * i) & 0xffff);
     };
-    float left[16][16], right[8][16];
+    float left[16][16];
+    emulation::EightColumns right;
     for (int lane = 0; lane < 32; ++lane) {
       const int g = lane / 4, t = lane % 4;
       for (int i = 0; i < 2; ++i) {
@@ -103,17 +104,14 @@ DEVICE void Multiply16x8x16(float (&sums)[4], const uint32_t (&a)[4],
               half(lanes[lane]->a[q], i);
         }
         for (int q = 0; q < 2; ++q) {
-          right[g][2 * t + i + 8 * q] = half(lanes[lane]->b[q], i);
+          right.Set(2 * t + i + 8 * q, g, half(lanes[lane]->b[q], i));
         }
       }
     }
-    for (int lane = 0; lane < 32; ++lane) {
-      for (int q = 0; q < 4; ++q) {
-        const float* const x = left[lane / 4 + 8 * (q / 2)];
-        const float* const y = right[2 * (lane % 4) + q % 2];
-        float sum = 0;
-        for (int k = 0; k < 16; ++k) sum += x[k] * y[k];
-        lanes[lane]->sums[q] += sum;
+    for (int row = 0; row < 16; ++row) {
+      const std::array<float, 8> added = right.Multiply(left[row]);
+      for (int n = 0; n < 8; ++n) {
+        lanes[row % 8 * 4 + n / 2]->sums[row / 8 * 2 + n % 2] += added[n];
       }
     }
   });

@@ -22,8 +22,8 @@ std::vector<TokenId> TokensToTime(int64_t rows, int64_t unlike,
 
 struct MeasureOptions {
   int64_t max_rows = 0;  // of the largest tree, root included
-  // The longest time of the whole measurement; the passes over one row may exceed
-  // it.
+  // The longest time of the whole measurement; the passes over one row may
+  // exceed it.
   absl::Duration time_budget = absl::Milliseconds(700);
 };
 
@@ -39,12 +39,12 @@ struct MeasuredCosts {
 
 // Times passes over one row and at the model's row_edges, with one row more at
 // each (1, 2, 4, 6, 7, ... rows if it names none), up to what options and model
-// allow. Each time is the best of as many passes as the budget has time for, or of
-// 16 and more.
-// The passes run on a scratch sequence with a prefix of up to 256 tokens, which
-// is released afterwards. Row counts for which there is no time or no K/V room
-// are extrapolated from the others. Call it on the model's thread; `clock`
-// times the passes. Returns the errors of the first pass over one row.
+// allow. Each time is the best of as many passes as the budget has time for, or
+// of 16 and more. The passes run on a scratch sequence with a prefix of up to
+// 256 tokens, which is released afterwards. Row counts for which there is no
+// time or no K/V room are extrapolated from the others. Call it on the model's
+// thread; `clock` times the passes. Returns the errors of the first pass over
+// one row.
 absl::StatusOr<MeasuredCosts> MeasurePassCosts(LanguageModel& model,
                                                const Executor& clock,
                                                const MeasureOptions& options);

@@ -103,16 +103,17 @@ void Warpgroup::Run(const Product& product) {
     ReadTile(product.a, 64, a);
   }
   ReadTile(product.b, product.n, b);
-  for (int thread = 0; thread < 128; ++thread) {
-    float* sums = product.threads[thread].sums;
-    const int row = thread / 32 * 16 + thread % 32 / 4;
-    for (int n = 0; n < product.n; n += 8) {
-      for (int i = 0; i < 4; ++i, ++sums) {
-        const float* const x = a[row + 8 * (i / 2)];
-        const float* const y = b[n + 2 * (thread % 4) + i % 2];
-        float sum = 0;
-        for (int k = 0; k < 16; ++k) sum += x[k] * y[k];
-        *sums += sum;
+  for (int begin = 0; begin < product.n; begin += 8) {
+    EightColumns columns;
+    for (int n = 0; n < 8; ++n) {
+      for (int k = 0; k < 16; ++k) columns.Set(k, n, b[begin + n][k]);
+    }
+    for (int row = 0; row < 64; ++row) {
+      const std::array<float, 8> sums = columns.Multiply(a[row]);
+      const int first = row / 16 * 32 + row % 8 * 4;
+      for (int n = 0; n < 8; ++n) {
+        float* const held = product.threads[first + n / 2].sums;
+        held[begin / 2 + row % 16 / 8 * 2 + n % 2] += sums[n];
       }
     }
   }

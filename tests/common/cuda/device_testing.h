@@ -113,8 +113,9 @@ class Random {
   // library's distribution takes ten times as long where nothing is optimised.
   float Normal() {
     const uint64_t bits = bits_();
-    const auto sum = static_cast<float>((bits & 0xffff) + (bits >> 16 & 0xffff) +
-                                        (bits >> 32 & 0xffff) + (bits >> 48));
+    const auto sum =
+        static_cast<float>((bits & 0xffff) + (bits >> 16 & 0xffff) +
+                           (bits >> 32 & 0xffff) + (bits >> 48));
     return (sum * 0x1p-16f - 2) * std::numbers::sqrt3_v<float>;
   }
   uint16_t Bf16() { return FloatToBf16(Normal()); }

@@ -237,14 +237,14 @@ void LinearOnModel(const LinearArgs& a) {
 }
 
 void WriteModelKv(const KvPanels& page, int64_t slot, const float* key,
-                         const float* value) {
+                  const float* value) {
   (page.type == KvType::kBf16
        ? WriteBf16Kv
        : WriteSplitKv<PrepareModel>)(page, slot, key, value);
 }
 
-void CopyModelKv(const KvPanels& from, int64_t from_slot,
-                        const KvPanels& to, int64_t to_slot) {
+void CopyModelKv(const KvPanels& from, int64_t from_slot, const KvPanels& to,
+                 int64_t to_slot) {
   (from.type == KvType::kBf16 ? CopyBf16Kv : CopySplitKv)(from, from_slot, to,
                                                           to_slot);
 }
