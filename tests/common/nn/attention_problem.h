@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/nn/kernels.h"
-#include "tests/common/nn/operand_rows.h"
+#include "tests/common/nn/kernel_testing.h"
 
 namespace espalier::nn {
 

@@ -4,25 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <random>
 #include <vector>
 
 #include "common/nn/kernels.h"
 
 namespace espalier::nn {
-
-// Returns values from -scale to scale, of 24 random bits each: the standard
-// library's distribution takes a logarithm for every value where nothing is
-// optimised.
-inline std::vector<float> UniformValues(int64_t size, float scale,
-                                        std::mt19937& random) {
-  std::vector<float> values(size);
-  for (float& value : values) {
-    const auto bits = static_cast<float>(random() >> 8);
-    value = scale * (bits * 0x1p-23f - 1);
-  }
-  return values;
-}
 
 // Rows as a product of this backend reads them.
 class OperandRows {
