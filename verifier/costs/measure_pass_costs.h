@@ -39,9 +39,9 @@ struct MeasuredCosts {
 
 // Times passes over one row and at the model's row_edges, with one row more at
 // each (1, 2, 4, 6, 7, ... rows if it names none), up to what options and model
-// allow. Each time is the best of as many passes as the budget has time for, or
-// of 16 and more. The passes run on a scratch sequence with a prefix of up to
-// 256 tokens, which is released afterwards. Row counts for which there is no
+// allow. Each time is the best of 16 passes or more, or of as many as the
+// budget has time for. The passes run on a scratch sequence with a prefix of up
+// to 256 tokens, which is released afterwards. Row counts for which there is no
 // time or no K/V room are extrapolated from the others. Call it on the model's
 // thread; `clock` times the passes. Returns the errors of the first pass over
 // one row.

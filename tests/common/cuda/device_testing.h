@@ -110,7 +110,7 @@ class Random {
   explicit Random(uint64_t seed) : bits_(seed) {}
 
   // Almost normal: the sum of four uniform numbers of 16 bits. The standard
-  // library's distribution takes ten times as long where nothing is optimised.
+  // library's distribution takes logarithms where nothing is optimised.
   float Normal() {
     const uint64_t bits = bits_();
     const auto sum =
