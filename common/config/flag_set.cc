@@ -21,8 +21,8 @@ struct SplitFlag {
 
 SplitFlag Split(const std::string& arg) {
   const size_t equals = arg.find('=');
-  if (equals == std::string::npos) return {.name = arg};
-  return {.name = arg.substr(0, equals), .value = arg.substr(equals + 1)};
+  if (equals == std::string::npos) return {arg};
+  return {arg.substr(0, equals), arg.substr(equals + 1)};
 }
 
 // "-" alone means standard input.

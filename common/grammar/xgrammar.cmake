@@ -111,10 +111,6 @@ target_compile_definitions(xgrammar PRIVATE
 target_compile_options(xgrammar PRIVATE
     -w -ffile-prefix-map=${ESPALIER_XGRAMMAR}/=
     -ffile-prefix-map=${CMAKE_BINARY_DIR}/= -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
-# With -O1 the masks of 8 nodes take half as long again.
-if(CMAKE_BUILD_TYPE STREQUAL "Release")
-  target_compile_options(xgrammar PRIVATE -O2)
-endif()
 # All at once in every preset: apart they take twice as long.
 set_target_properties(xgrammar PROPERTIES
     CXX_STANDARD 17 UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0

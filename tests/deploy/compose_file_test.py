@@ -19,7 +19,6 @@ from live_cluster import BIN, REPO
 sys.path.insert(0, str(REPO / "tests/device"))
 
 import layouts  # noqa: E402
-import serving  # noqa: E402
 import shapes  # noqa: E402
 
 MODEL = shapes.TINY | {"eos_token_id": 0}  # for the drafter `grammar`
@@ -149,7 +148,7 @@ class GpuProfileTest(unittest.TestCase):
     @classmethod
     def port(cls, service: str, port: str) -> str:
         if (service, port) not in cls.ports:
-            cls.ports[service, port] = str(serving.free_port())
+            cls.ports[service, port] = str(live_cluster.free_port())
         return cls.ports[service, port]
 
     @classmethod

@@ -121,14 +121,13 @@ class DocumentedCommandsTest(unittest.TestCase):
         runtime = self.folder / "runtime"
         (runtime / f"espalier-{os.getuid()}").mkdir(parents=True)
         self.environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
-        self.ports: dict[str, str] = {}
+        self.ports: dict[str, int] = {}
         self.stops: list[Callable[[], None]] = []  # of what serves, in the order of starting
 
     def with_own_ports(self, command: str) -> str:
         def own(match: re.Match[str]) -> str:
             if match[1] not in self.ports:
-                with socket.create_server(("127.0.0.1", 0)) as probe:
-                    self.ports[match[1]] = probe.getsockname()[1]
+                self.ports[match[1]] = live_cluster.free_port()
             return f"127.0.0.1:{self.ports[match[1]]}"
         return re.sub(r"127\.0\.0\.1:([0-9]+)", own, command)
 
@@ -297,8 +296,8 @@ class ClusterTest(unittest.TestCase):
     @unittest.skipUnless((DEFAULT_MODEL / "drafters/.stamp").exists(),
                          "the default model is not there")
     def test_a_taken_port_is_named_with_the_variable_that_moves_it(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
+        port = live_cluster.free_port()
+        with socket.create_server(("127.0.0.1", port)):
             done = self.cluster("start", ESPALIER_METRICS_PORT=str(port - 1))  # the verifier's
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"port {port}, for the metrics of the verifier, is taken", done.stderr)

@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import unittest
 from typing import Any
 
@@ -23,12 +22,6 @@ def find_envoy() -> str | None:
     """The program: the one of setup.sh --envoy, or the system's; None: there is none."""
     found = sorted((CACHE / "envoy").glob("lib/*/site-packages/envoy/_bin/envoy"))
     return str(found[0]) if found else shutil.which("envoy")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class EnvoyTest(unittest.TestCase):
@@ -53,7 +46,8 @@ class EnvoyTest(unittest.TestCase):
                                             'tenants { name: "small" requests_per_minute: 2 }\n')
         cls.services.start_service(
             "verifier", f'engine {{ model: "{CHAR_MODEL}" threads: 1 }}')
-        cls.ports = {name: free_port() for name in ("coordinator1", "coordinator2", "envoy")}
+        cls.ports = {name: live_cluster.free_port()
+                     for name in ("coordinator1", "coordinator2", "envoy")}
         for name in ("coordinator1", "coordinator2"):
             cls.services.start_service(
                 name, f'model: "{CHAR_MODEL}" verifier: "{cls.services.address("verifier")}" '

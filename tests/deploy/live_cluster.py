@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import socket
@@ -254,9 +255,16 @@ class Prometheus:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nothing listens on. The system gives it to no socket that asks for
+    any port, so that other tests do not take it before its user does."""
+    while True:
+        port = random.randrange(16384, 32768)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
 
 
 class Browser:

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "common/base/bf16.h"
-#include "common/nn/amx_inl.h"
 #include "common/nn/attention_amx_inl.h"
 #include "common/nn/attention_bf16_inl.h"
 #include "common/nn/blocks_amx_inl.h"
@@ -16,112 +15,10 @@
 #include "common/nn/linear_amx_inl.h"
 #include "common/nn/linear_inl.h"
 #include "common/nn/row_blocks_inl.h"
+#include "tests/common/nn/amx_tiles.h"
 
 namespace espalier::nn {
 namespace {
-
-// AMX's tiles in software, after the operation sections of Intel's manual.
-// TDPBF16PS: in one step, even and odd inputs are summed apart, their sums
-// are added, and that to the tile. Subnormal numbers count as zero. TDPBSSD:
-// four products of signed bytes are added to an integer.
-class ModelTiles {
- public:
-  static void Configure(const AmxConfig& config) {
-    config_ = config;
-    std::memset(tiles_, 0, sizeof(tiles_));
-  }
-  static void Release() { config_ = AmxConfig{.palette = 0}; }
-
-  template <int T>
-  static void Zero() {
-    std::memset(tiles_[T], 0, sizeof(tiles_[T]));
-  }
-  template <int T>
-  static void Load(const void* p, int64_t row_stride) {
-    Zero<T>();
-    for (int row = 0; row < config_.rows[T]; ++row) {
-      std::memcpy(tiles_[T][row],
-                  static_cast<const std::byte*>(p) + row * row_stride,
-                  config_.row_bytes[T]);
-    }
-  }
-  template <int T>
-  static void Store(void* p, int64_t row_stride) {
-    for (int row = 0; row < config_.rows[T]; ++row) {
-      std::memcpy(static_cast<std::byte*>(p) + row * row_stride, tiles_[T][row],
-                  config_.row_bytes[T]);
-    }
-  }
-  template <int Sum, int A, int B>
-  static void MultiplyAdd() {
-    const int pairs = config_.row_bytes[A] / 4;
-    for (int row = 0; row < config_.rows[Sum]; ++row) {
-      for (int column = 0; column < config_.row_bytes[Sum] / 4; ++column) {
-        float even = 0, odd = 0;
-        for (int k = 0; k < pairs; ++k) {
-          even =
-              MulAdd(Element(A, row, 2 * k), Element(B, k, 2 * column), even);
-          odd = MulAdd(Element(A, row, 2 * k + 1),
-                       Element(B, k, 2 * column + 1), odd);
-        }
-        float sum;
-        std::byte* const place = tiles_[Sum][row] + column * 4;
-        std::memcpy(&sum, place, 4);
-        sum = Flush(sum + Flush(even + odd));
-        std::memcpy(place, &sum, 4);
-      }
-    }
-  }
-  template <int Sum, int A, int B>
-  static void MultiplyAddBytes() {
-    AddProductsOfBytes<Sum, A, B, int8_t>();
-  }
-  template <int Sum, int A, int B>
-  static void MultiplyAddUnsigned() {
-    AddProductsOfBytes<Sum, A, B, uint8_t>();
-  }
-
- private:
-  template <int Sum, int A, int B, typename Column>
-  static void AddProductsOfBytes() {
-    const int quads = config_.row_bytes[A] / 4;
-    for (int row = 0; row < config_.rows[Sum]; ++row) {
-      for (int column = 0; column < config_.row_bytes[Sum] / 4; ++column) {
-        int32_t sum;
-        std::byte* const place = tiles_[Sum][row] + column * 4;
-        std::memcpy(&sum, place, 4);
-        for (int k = 0; k < quads; ++k) {
-          for (int i = 0; i < 4; ++i) {
-            sum += Byte<int8_t>(A, row, k * 4 + i) *
-                   Byte<Column>(B, k, column * 4 + i);
-          }
-        }
-        std::memcpy(place, &sum, 4);
-      }
-    }
-  }
-
-  template <typename T>
-  static int Byte(int tile, int row, int index) {
-    return static_cast<T>(tiles_[tile][row][index]);
-  }
-  static float Flush(float x) {
-    return std::fabs(x) < 0x1p-126f ? 0.0f * x : x;
-  }
-  static float MulAdd(float a, float b, float sum) {
-    return Flush(std::fma(a, b, sum));
-  }
-  static float Element(int tile, int row, int index) {
-    uint16_t bits;
-    std::memcpy(&bits, tiles_[tile][row] + index * 2, 2);
-    return Flush(Bf16ToFloat(bits));
-  }
-
-  // Like on a CPU, every thread has its own.
-  static inline thread_local AmxConfig config_;
-  static inline thread_local std::byte tiles_[kNumAmxTiles][kAmxRows]
-                                             [kAmxRowBytes];
-};
 
 // A vector of one float.
 struct OneLane {
