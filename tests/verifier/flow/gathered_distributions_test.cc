@@ -42,7 +42,9 @@ class GatheredDistributions
 TEST_P(GatheredDistributions, AreEnoughForEveryRule) {
   const auto& [name, scheme_case] = GetParam();
   const auto rule = MakeRule(name);
-  if (rule->needs().logits != LogitNeed::kGathered) GTEST_SKIP();
+  if (rule->needs().logits != LogitNeed::kGathered) {
+    GTEST_SKIP() << "gathers no logits";
+  }
   const Tokens committed;
   ForEachDraftTree(scheme_case, [&](const Models& models, uint64_t seed,
                                     const TokenTree& tree) {

@@ -29,7 +29,9 @@ class GatheredPass
 TEST_P(GatheredPass, DecidesAsOneWithWholeDistributions) {
   const SchemeCase scheme_case = std::get<SchemeCase>(GetParam());
   const auto rule = MakeRule(std::get<std::string>(GetParam()));
-  if (rule->needs().logits != LogitNeed::kGathered) GTEST_SKIP();
+  if (rule->needs().logits != LogitNeed::kGathered) {
+    GTEST_SKIP() << "gathers no logits";
+  }
   TreePass pass = FarTarget();
   int64_t rounds = 0, outside = 0;
   ForEachDraftTree(

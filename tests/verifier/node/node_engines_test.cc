@@ -199,7 +199,9 @@ TEST_F(NodeEnginesTest, TreesAreThoseOfFeaturesThatAreSent) {
 // The drafter acts like one of another process. A GPU's memory cannot be opened
 // by its own process.
 TEST_F(NodeEnginesTest, ADrafterApartReadsTheRingByItsHandle) {
-  if (testing::CudaTestDevice() != "emulated") GTEST_SKIP();
+  if (testing::CudaTestDevice() != "emulated") {
+    GTEST_SKIP() << "needs the emulated device";
+  }
   v1::DrafterEngineConfig config = DrafterConfig("eagle", "apart");
   PlaceBeside(VerifierConfig("emulated"), config);
   drafter::DrafterRegistry types("drafter type");
