@@ -14,7 +14,8 @@ LocalServer::~LocalServer() = default;
 
 absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
     const v1::ServeConfig& config,
-    std::function<void(const absl::Status&)> on_model_lost) {
+    std::function<void(const absl::Status&)> on_model_lost,
+    const std::function<absl::Status()>& choose_addresses) {
   std::unique_ptr<LocalServer> server(new LocalServer());
   const v1::TracingConfig& traces = config.server().tracing();
   ASSIGN_OR_RETURN(
@@ -44,6 +45,7 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
                         .metrics = server->metrics_.get(),
                         .gate = gate,
                         .tracing = tracing}));
+  if (choose_addresses) RETURN_IF_ERROR(choose_addresses());
   ASSIGN_OR_RETURN(server->http_,
                    server->coordinator_->StartHttp(
                        config.http_listen(), config.http(), server->metrics_));

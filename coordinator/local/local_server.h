@@ -22,10 +22,12 @@ namespace espalier::local {
 class LocalServer {
  public:
   // Loads the model and listens. Errors name the field, file or address.
-  // on_model_lost: see VerifyEngine::Options.
+  // on_model_lost: see VerifyEngine::Options. choose_addresses: called when the
+  // model is loaded; may change where `config` listens.
   static absl::StatusOr<std::unique_ptr<LocalServer>> Start(
       const v1::ServeConfig& config,
-      std::function<void(const absl::Status&)> on_model_lost = nullptr);
+      std::function<void(const absl::Status&)> on_model_lost = nullptr,
+      const std::function<absl::Status()>& choose_addresses = nullptr);
   ~LocalServer();
 
   ServerRunner& runner() { return *runner_; }

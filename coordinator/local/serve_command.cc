@@ -71,19 +71,23 @@ absl::Status CheckAddresses(const v1::ServeConfig& config) {
       "--http-listen HOST:PORT chooses another");
 }
 
-// Chooses the address of a listener unless the configuration has one, or wants
-// none.
+// Returns a listener's address if it is to be chosen: until then it is any.
+// Null: the configuration has one, or wants none.
+std::string* ToBeChosen(std::string* listen) {
+  if (listen->empty()) return &listen->assign(kAnyAddress);
+  if (*listen == "none") listen->clear();
+  return nullptr;
+}
+
 absl::Status ChooseAddress(absl::string_view what, const char* usual,
-                           std::string& listen, std::ostream& err) {
-  if (listen == "none") {
-    listen.clear();
-  } else if (listen.empty()) {
-    ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(usual));
-    const absl::Status free = PrepareToListen(address);
-    if (!free.ok()) {
-      err << what << " gets a port of its own: " << free.message() << std::endl;
-    }
-    listen = free.ok() ? usual : kAnyAddress;
+                           std::string* listen, std::ostream& err) {
+  if (listen == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(usual));
+  const absl::Status free = PrepareToListen(address);
+  if (free.ok()) {
+    *listen = usual;
+  } else {
+    err << what << " gets a port of its own: " << free.message() << std::endl;
   }
   return absl::OkStatus();
 }
@@ -165,20 +169,26 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
         return absl::OkStatus();
       },
       signals.reload()));
-  RETURN_IF_ERROR(ChooseAddress(
-      "the status page", kPageAddress,
-      *config.mutable_server()->mutable_metrics_listen(), context.err));
-  RETURN_IF_ERROR(ChooseAddress("HTTP", kHttpAddress,
-                                *config.mutable_http_listen(), context.err));
+  std::string* const page =
+      ToBeChosen(config.mutable_server()->mutable_metrics_listen());
+  std::string* const http = ToBeChosen(config.mutable_http_listen());
   RETURN_IF_ERROR(CheckAddresses(config));
+  // Another server may take a usual port while the model is loaded.
+  const auto choose_addresses = [&]() -> absl::Status {
+    RETURN_IF_ERROR(
+        ChooseAddress("the status page", kPageAddress, page, context.err));
+    return ChooseAddress("HTTP", kHttpAddress, http, context.err);
+  };
   absl::Status loss;
   Notification lost;  // then `loss` is set
-  ASSIGN_OR_RETURN(auto server,
-                   LocalServer::Start(config, [&](const absl::Status& status) {
-                     loss = status;
-                     lost.Notify();
-                     signals.Raise();
-                   }));
+  ASSIGN_OR_RETURN(auto server, LocalServer::Start(
+                                    config,
+                                    [&](const absl::Status& status) {
+                                      loss = status;
+                                      lost.Notify();
+                                      signals.Raise();
+                                    },
+                                    choose_addresses));
   server->Follow(signals.reload());
   PrintPlaces(*server, config.verifier().model(), context.err);
   server->AwaitWarm(absl::Now() + kWarmUp);

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the software bill of materials of a build, CycloneDX 1.5 in JSON, to
-standard output.
+"""Prints the software bill of materials of a build: CycloneDX 1.5 in JSON.
 
     make_sbom.py VERSION PROGRAM...
 
@@ -20,8 +19,7 @@ from collections.abc import Iterable
 from typing import Any
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
-# What the programs contain of the downloads: the name in versions.env, the package,
-# and its licence.
+# What the programs contain of the downloads: the name in versions.env, package, licence.
 COMPILED_IN = [("XGRAMMAR", "xgrammar", "Apache-2.0"),
                ("LLAMA_CPP_PYTHON", "llama-cpp-python", "MIT")]
 HEADER_ONLY = ["libboost-dev", "nlohmann-json3-dev"]
