@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Plants faults, one at a time, and sees that the tests notice each.
 
-    run_mutants.py [--part N] SOURCE WORK [TEXT ...]
+    run_mutants.py [--part N] SOURCE BUILD [TEXT ...]
     run_mutants.py --check SOURCE
 
-SOURCE is the source tree, which is only read: faults are planted in a copy in
-WORK, which is built as the preset release is, so that ccache has most of it, and
-kept for the next run. The faults are in *.toml beside this file, each with the
+SOURCE is the source tree and BUILD its build, which are only read: where the
+system has overlays, faults are planted and built in one that nobody else sees and
+that is gone at the end; elsewhere in a copy in BUILD, which is built anew and kept
+for the next run. The faults are in *.toml beside this file, each with the
 text that it replaces and the test file (or program) that must fail. TEXT: only
 faults with it in their name or file. N: those of every ten with the number N.
 
@@ -22,6 +23,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -33,6 +35,7 @@ except ImportError:  # Python 3.10
 
 SKIPPED = {".git", "build", "dist", "__pycache__", ".venv"}
 TEST_SECONDS = 300  # a fault may make a program hang
+INSIDE = "ESPALIER_MUTANTS_OVERLAY"  # set: SOURCE is one
 
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -73,17 +76,34 @@ def copy_changes(source: pathlib.Path, copy: pathlib.Path) -> None:
                 path.unlink()
 
 
+# Runs the command after $1 and $2; what it changes in the folder $1 goes to $2.
+OVERLAY = """mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/u,workdir=$2/w" "$1" &&
+shift 2 && exec "$@" """
+
+
+def run_in_overlay(source: pathlib.Path) -> int | None:
+    """This program's status in an overlay; None: there is none to be had."""
+    with tempfile.TemporaryDirectory() as upper:
+        for name in "u", "w":
+            pathlib.Path(upper, name).mkdir()
+        into = ["unshare", "--mount", "sh", "-c", OVERLAY, "sh", str(source), upper]
+        if subprocess.run([*into, "true"], check=False, capture_output=True).returncode != 0:
+            return None
+        return subprocess.run([*into, sys.executable, *sys.argv], check=False,
+                              env=os.environ | {INSIDE: "1"}).returncode
+
+
 def options() -> list[str]:
-    """CMake's options of the build beside it, whose objects ccache has."""
+    """CMake's options of the build beside it."""
     return shlex.split(os.environ.get("ESPALIER_OPTIONS", "-DESPALIER_TORCH=OFF"))
 
 
 class Tree:
-    """The copy and its build."""
+    """Where faults are planted, and its build."""
 
-    def __init__(self, work: pathlib.Path) -> None:
-        self.source = work / "source"
-        self.build = self.source / "build" / "mutants"
+    def __init__(self, source: pathlib.Path, build: pathlib.Path) -> None:
+        self.source = source
+        self.build = build
         prefix = pathlib.Path(__file__).with_name("without_werror.sh").resolve()
         self.environment = os.environ | {"CCACHE_BASEDIR": str(self.source),
                                          "CCACHE_NOHASHDIR": "1",
@@ -144,6 +164,11 @@ class Tree:
         return f"killed by {failed[0] if failed else 'its end'}", True
 
 
+def must_succeed(step: subprocess.CompletedProcess[str]) -> None:
+    if step.returncode != 0:
+        sys.exit(step.stdout[-5000:])
+
+
 def check(source: pathlib.Path) -> int:
     """Whether every fault's text is in its file exactly once."""
     missing = [m for m in read_mutants([])
@@ -159,15 +184,19 @@ def main() -> int:
     args, part = sys.argv[1:], None
     if args[0] == "--part":
         part, args = int(args[1]), args[2:]
-    source, work = (pathlib.Path(p).resolve() for p in args[:2])
+    source, build = (pathlib.Path(p).resolve() for p in args[:2])
     mutants = read_mutants(args[2:], part)
-    tree = Tree(work)
-    copy_changes(source, tree.source)
+    tree = Tree(source, build)
+    if INSIDE not in os.environ:
+        status = run_in_overlay(source)
+        if status is not None:
+            return status
+        copy = build / "tests" / "mutants" / "source"
+        tree = Tree(copy, copy / "build" / "mutants")
+        copy_changes(source, copy)
+        must_succeed(tree.configure())
     tests = sorted({m["test"] for m in mutants})
-    for step in (tree.configure, lambda: tree.compile(*tests)):
-        result = step()
-        if result.returncode != 0:
-            sys.exit(result.stdout[-5000:])
+    must_succeed(tree.compile(*tests))
     for test in tests:
         fails, output = tree.test_fails(test)
         if fails:

@@ -10,7 +10,7 @@
 namespace espalier::cuda {
 namespace {
 
-// Writes a quad of a row to its place. Called by a thread.
+// A thread stores a row's quad.
 DEVICE void WriteNormed(const ResidualNormArgs& args, int64_t row, int out_row,
                         int i, const Quad& value, const Quad& normed) {
   const Vector<uint32_t, 2> rounded = RoundedQuad(normed);
