@@ -46,6 +46,8 @@ class ServeTest(unittest.TestCase):
 
     def test_http_without_being_asked_and_beside_another_server(self) -> None:
         with socket.socket() as taken:
+            # As servers do: connections that have ended do not hold the port.
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 taken.bind(("127.0.0.1", 8080))
                 taken.listen()
