@@ -188,7 +188,8 @@ def main() -> int:
     mutants = read_mutants(args[2:], part)
     tree = Tree(source, build)
     if INSIDE not in os.environ:
-        status = run_in_overlay(source)
+        # It covers a build below the sources alone.
+        status = run_in_overlay(source) if source in build.parents else None
         if status is not None:
             return status
         copy = build / "tests" / "mutants" / "source"
