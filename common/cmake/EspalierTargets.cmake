@@ -9,7 +9,7 @@
 # A library NAME becomes the target espalier_NAME and the alias espalier::NAME.
 # DEPS are public; a library without SRCS is an interface library.
 # KERNELS: its loops over numbers are what a pass waits for, so they are compiled
-# with -O3 in place of -O1.
+# with -O3 in place of -O1, and with -O1 under sanitizers, which have the rest -O0.
 # TEST: for tests alone, and compiled as they are.
 # GRPC: most of its files include gRPC or the messages of the wire.
 # COMPONENT: the package that has the program (Packages.cmake); default: NAME.
@@ -103,6 +103,8 @@ function(espalier_library)
       _espalier_settings(${target})
       if(CMAKE_BUILD_TYPE STREQUAL "Release")
         target_compile_options(${target} PRIVATE -O3)
+      elseif(ESPALIER_SANITIZE)
+        target_compile_options(${target} PRIVATE -O1)
       endif()
     else()
       _espalier_compile_product(${target} ${ARG_GRPC})
