@@ -50,10 +50,8 @@ install_python_packages() {
 }
 
 pip() {
-  local command=$1
-  shift
-  "$venv/bin/python" -m pip "$command" --disable-pip-version-check \
-    --no-cache-dir --progress-bar off "$@"
+  "$venv/bin/python" -m pip --disable-pip-version-check --no-cache-dir "$@" \
+    --progress-bar off
 }
 
 # wheel_path NAME VERSION: where the wheel is, if it has been downloaded.
