@@ -5,18 +5,19 @@
     run_mutants.py --check SOURCE
 
 SOURCE is the source tree and BUILD its build, which are only read: where the
-system has overlays, faults are planted and built in one that nobody else sees and
-that is gone at the end; elsewhere in a copy in BUILD, which is built anew and kept
-for the next run. The faults are in *.toml beside this file, each with the
-text that it replaces, the test file (or program) that must fail, and what the
-processor needs for it, as /proc/cpuinfo spells it, if anything. TEXT: only faults
-with it in their name or file. N: those of every ten with the number N.
+system has overlays, faults are planted and built in some that nobody else sees and
+that are gone at the end, one for each core; elsewhere in a copy in BUILD, which is
+built anew and kept for the next run. The faults are in *.toml beside this file,
+each with the text that it replaces, the test file (or program) that must fail, and
+what the processor needs for it, as /proc/cpuinfo spells it, if anything. TEXT: only
+faults with it in their name or file. N: those of every ten with the number N.
 
 Fails if a fault survives, if its text is not in the file exactly once, or if it
 does not compile: then the list has to follow the code. --check looks for the
 texts alone.
 """
 
+import contextlib
 import filecmp
 import os
 import pathlib
@@ -36,7 +37,8 @@ except ImportError:  # Python 3.10
 
 SKIPPED = {".git", "build", "dist", "__pycache__", ".venv"}
 TEST_SECONDS = 300  # for a program without a fault
-INSIDE = "ESPALIER_MUTANTS_OVERLAY"  # set: SOURCE is one
+# "i/n" where SOURCE is an overlay: the faults are the i-th of n parts of all.
+INSIDE = "ESPALIER_MUTANTS_OVERLAY"
 
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -87,16 +89,25 @@ OVERLAY = """mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/u,workdir=$2/w
 shift 2 && exec "$@" """
 
 
-def run_in_overlay(source: pathlib.Path) -> int | None:
-    """This program's status in an overlay; None: there is none to be had."""
-    with tempfile.TemporaryDirectory() as upper:
-        for name in "u", "w":
-            pathlib.Path(upper, name).mkdir()
-        into = ["unshare", "--mount", "sh", "-c", OVERLAY, "sh", str(source), upper]
-        if subprocess.run([*into, "true"], check=False, capture_output=True).returncode != 0:
+def overlay_command(source: pathlib.Path, upper: str) -> list[str]:
+    for name in "u", "w":
+        pathlib.Path(upper, name).mkdir()
+    return ["unshare", "--mount", "sh", "-c", OVERLAY, "sh", str(source), upper]
+
+
+def run_in_overlays(source: pathlib.Path, count: int) -> int | None:
+    """This program's status in `count` overlays; None: there are none to be had."""
+    with contextlib.ExitStack() as stack:
+        commands = [overlay_command(source, stack.enter_context(tempfile.TemporaryDirectory()))
+                    for _ in range(count)]
+        if subprocess.run([*commands[0], "true"], check=False,
+                          capture_output=True).returncode != 0:
             return None
-        return subprocess.run([*into, sys.executable, *sys.argv], check=False,
-                              env=os.environ | {INSIDE: "1"}).returncode
+        programs = [subprocess.Popen([*command, sys.executable, *sys.argv],
+                                     env=os.environ | {INSIDE: f"{i}/{count}"})
+                    for i, command in enumerate(commands)]
+        statuses = [program.wait() for program in programs]
+        return 1 if any(statuses) else 0
 
 
 def options() -> list[str]:
@@ -200,10 +211,16 @@ def main() -> int:
         part, args = int(args[1]), args[2:]
     source, build = (pathlib.Path(p).resolve() for p in args[:2])
     mutants = read_mutants(args[2:], part)
+    if not mutants:
+        sys.exit("there is no such fault")
     tree = Tree(source, build)
-    if INSIDE not in os.environ:
-        # It covers a build below the sources alone.
-        status = run_in_overlay(source) if source in build.parents else None
+    if INSIDE in os.environ:
+        i, count = map(int, os.environ[INSIDE].split("/"))
+        mutants = mutants[len(mutants) * i // count:len(mutants) * (i + 1) // count]
+    else:
+        # They cover a build below the sources alone.
+        count = min(len(os.sched_getaffinity(0)), len(mutants))
+        status = run_in_overlays(source, count) if source in build.parents else None
         if status is not None:
             return status
         copy = build / "tests" / "mutants" / "source"
@@ -227,7 +244,7 @@ def main() -> int:
         print(f"{name}: {outcome} [{mutant['test']}, {time.monotonic() - begin:.0f} s]",
               flush=True)
     print(f"{len(mutants)} faults, {len(mutants) - bad - left_out} killed, {left_out} left out")
-    return 1 if bad or not mutants else 0
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":
