@@ -29,20 +29,6 @@ make_venv() {
   touch "$venv/.stamp"
 }
 
-# make_pinned_venv FOLDER REQUIREMENT...: an environment with these packages and no
-# others; each with its checksums. Whoever calls it writes FOLDER/.stamp.
-make_pinned_venv() {
-  local folder=$1 python
-  shift
-  python=$(find_python)
-  rm -rf "$folder"
-  "$python" -m venv "$folder"
-  printf '%s\n' "$@" >"$folder/requirements.txt"
-  "$folder/bin/python" -m pip install --disable-pip-version-check --no-cache-dir \
-    --progress-bar off --no-deps --only-binary=:all: --require-hashes \
-    -r "$folder/requirements.txt"
-}
-
 # What deploy/convert_gguf.py and the tests import.
 install_python_packages() {
   # shellcheck disable=SC2086  # one word per package
