@@ -24,7 +24,7 @@ TEST(SpeculationControlTest, ThePaceBeginsBehindThePromptsPass) {
   EXPECT_NEAR(control.row_cost().tokens_per_second, 100, 1e-9);
 }
 
-// Returns a drafter that was asked and answered.
+// Returns one that was asked and answered.
 DrafterReturn Answer(double gain, absl::Duration takes) {
   return {.attention = DraftCall::Attention::kAwaited,
           .accepted = gain > 0 ? 1 : 0,
@@ -177,22 +177,23 @@ TEST(SpeculationControlTest, ExploringWithoutDraftersMeasuresPlainDecoding) {
   EXPECT_FALSE(record.kind(/*greedy=*/true).plain.IsStale(0));
 }
 
+void CutChain(SpeculationControl& control, int num_nodes) {
+  TokenTree tree = TokenTree::RootOnly(0);
+  for (int i = 0; i < num_nodes; ++i) tree.Add(i, 1, -0.01f * (i + 1));
+  control.Cut(tree);
+}
+
 // One round with few paying nodes does not shrink the next one.
 TEST(SpeculationControlTest, DraftsWhatRoundsUsuallyPayFor) {
   SpeculationRecord record(/*num_peers=*/1);
   SpeculationControl control(&record, /*greedy=*/true, {0}, &kUnknown);
-  const auto cut = [&control](int num_nodes) {
-    TokenTree tree = TokenTree::RootOnly(0);
-    for (int i = 0; i < num_nodes; ++i) tree.Add(i, 1, -0.01f * (i + 1));
-    control.Cut(tree);
-  };
-  for (int i = 0; i < 50; ++i) cut(20);
+  for (int i = 0; i < 50; ++i) CutChain(control, 20);
   EXPECT_EQ(control.NodesToDraft(64), 30);
   EXPECT_EQ(control.FurtherNodes(64), 25);
-  cut(0);
+  CutChain(control, 0);
   EXPECT_GE(control.NodesToDraft(64), 28);
   EXPECT_EQ(control.NodesToDraft(10), 10);
-  for (int i = 0; i < 200; ++i) cut(0);
+  for (int i = 0; i < 200; ++i) CutChain(control, 0);
   EXPECT_EQ(control.NodesToDraft(64), 8);
   EXPECT_EQ(control.FurtherNodes(64), 4);
 }
@@ -213,6 +214,10 @@ TEST(SpeculationControlTest, BeginsToDraftWhatTheLastSessionPaidFor) {
   }
   EXPECT_NEAR(static_cast<double>(nodes_at_first(true)), 9.5, 0.5);
   EXPECT_EQ(nodes_at_first(false), 24);
+  // 16 own rounds count as much: 6 and 20 make 13.
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &kUnknown);
+  for (int i = 0; i < 16; ++i) CutChain(control, 20);
+  EXPECT_NEAR(static_cast<double>(control.NodesToDraft(64)), 19.5, 1);
 }
 
 class SharedPassesTest : public ::testing::Test {
