@@ -11,9 +11,11 @@ constexpr absl::Duration kPassTime = absl::Milliseconds(10);
 
 class WarmUpTest : public testing::Test {
  protected:
-  WarmUpTest() {
-    cluster_.verifier.Behave({.delay = kPassTime});
-    for (auto& drafter : cluster_.drafters) {
+  WarmUpTest() { TakeTime(cluster_); }
+
+  static void TakeTime(ToyCluster& cluster) {
+    cluster.verifier.Behave({.delay = kPassTime});
+    for (auto& drafter : cluster.drafters) {
       drafter->Behave({.delay = absl::Milliseconds(2)});
     }
   }
@@ -40,10 +42,7 @@ TEST_F(WarmUpTest, TheFirstRequestFindsWhatPays) {
   EXPECT_TRUE(IsWarm());
   const Seen warm = cluster_.Run(Request());
   ToyCluster cold(2);
-  cold.verifier.Behave({.delay = kPassTime});
-  for (auto& drafter : cold.drafters) {
-    drafter->Behave({.delay = absl::Milliseconds(2)});
-  }
+  TakeTime(cold);
   const Seen other = cold.Run(Request());
   EXPECT_EQ(warm.tokens, other.tokens);
   EXPECT_LT(warm.report.spec.num_spec_steps, other.report.spec.num_spec_steps);
@@ -70,8 +69,14 @@ TEST_F(WarmUpTest, TheFirstRequestCutsItShort) {
   cluster_.executor.AdvanceBy(absl::Milliseconds(45));
   EXPECT_FALSE(IsWarm());
   EXPECT_GT(cluster_.verifier.num_open(), 0);
+  const size_t before = cluster_.verifier.requests().size();
   const Seen seen = cluster_.Run(Request());  // expects that nothing is open
   EXPECT_TRUE(IsWarm());
+  size_t of_warm_up = 0;
+  for (const VerifyRequest& r : cluster_.verifier.requests()) {
+    of_warm_up += r.update.sequence.number >> 63;
+  }
+  EXPECT_EQ(of_warm_up, before);
   EXPECT_EQ(seen.tokens, cluster_.PlainText(Request()));
 }
 
