@@ -20,7 +20,7 @@ make_envoy() {
 }
 
 # make_client_venv FOLDER PACKAGES: without a pip of its own, and compiled where it is
-# imported, which takes half as long.
+# imported, which takes less time.
 make_client_venv() {
   [[ $(cat "$1/.stamp" 2>/dev/null) != "$2" ]] || return 0
   rm -rf "$1"

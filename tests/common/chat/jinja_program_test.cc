@@ -170,7 +170,7 @@ TEST(JinjaProgramTest, BoundsWhatValuesContain) {
                    "{% macro f() %}{{ g }}{% endmacro %}{% set g = f %}ok"),
             "ok");
   EXPECT_EQ(Render("{% set ns = namespace(a=none) %}"
-                   "{% for i in range(3000) %}{% set n = namespace(b=ns.a) %}"
+                   "{% for i in range(9999) %}{% set n = namespace(b=ns.a) %}"
                    "{% set ns.a = n %}{% endfor %}ok"),
             "ok");
   for (const char* source :
