@@ -14,6 +14,8 @@
 #include "common/base/status_prefix.h"
 #include "common/chat/chat_template.h"
 #include "common/rpc/metrics_text.h"
+#include "coordinator/api/admin_service.h"
+#include "coordinator/api/inference_service.h"
 #include "coordinator/coordinator_config.h"
 #include "coordinator/merge/merge_policies.h"
 

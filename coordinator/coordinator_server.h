@@ -19,9 +19,7 @@
 #include "common/http/page_server.h"
 #include "common/model/files/model_identity.h"
 #include "common/rpc/server_runner.h"
-#include "coordinator/api/admin_service.h"
 #include "coordinator/api/generate_calls.h"
-#include "coordinator/api/inference_service.h"
 #include "coordinator/api/local_generator.h"
 #include "coordinator/api/status_report.h"
 #include "coordinator/http/http_server.h"
@@ -30,6 +28,9 @@
 #include "espalier/v1/config.pb.h"
 
 namespace espalier::coordinator {
+
+class AdminService;
+class InferenceService;
 
 // The services that the coordinator works with, local or remote. Borrowed: must
 // outlive it.

@@ -53,7 +53,7 @@ absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
       auto runner,
       ServerRunner::Start(
           {.config = config.server(),
-           .services = {{"espalier.v1.Drafter", &service}},
+           .services = {{"espalier.v1.Drafter", service.calls()}},
            .registry = metrics,
            .gate = gate,
            .drain = [&](absl::Time deadline) { service.Drain(deadline); }}));

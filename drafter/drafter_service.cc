@@ -9,7 +9,10 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/feature_chunks.h"
+#include "common/rpc/server_streams.h"
+#include "common/rpc/wire.h"
 #include "common/speculation/request_errors.h"
+#include "espalier/v1/drafter.grpc.pb.h"
 
 namespace espalier::drafter {
 namespace {
@@ -64,26 +67,43 @@ absl::StatusOr<ProposeRequest> ReadPropose(
   return request;
 }
 
+class DrafterService::Calls final
+    : public v1::Drafter::WithRawCallbackMethod_Draft<v1::Drafter::Service> {
+ public:
+  explicit Calls(Streams::Handler handler) : streams_(std::move(handler)) {}
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Draft(
+      grpc::CallbackServerContext* context) override {
+    return streams_.Open(*context);
+  }
+
+  void Drain(absl::Time deadline) { streams_.Drain(deadline); }
+
+ private:
+  Streams streams_;
+};
+
 DrafterService::DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info,
                                std::shared_ptr<const AccessGate> gate)
-    : streams_(
-          {.gate = std::move(gate),
-           .model = info.model,
-           .hello = ToProto(info),
-           .handle =
-               [&endpoint, info](const v1::DraftRequest& message,
-                                 const std::vector<v1::DraftRequest>& parts,
-                                 Streams::Reply reply) {
-                 Handle(endpoint, info, message, parts, std::move(reply));
-               },
-           .end_sequence =
-               [&endpoint](SequenceId sequence) {
-                 endpoint.EndSequence(sequence);
-               }}) {}
+    : calls_(std::make_unique<Calls>(Streams::Handler{
+          .gate = std::move(gate),
+          .model = info.model,
+          .hello = ToProto(info),
+          .handle =
+              [&endpoint, info](const v1::DraftRequest& message,
+                                const std::vector<v1::DraftRequest>& parts,
+                                Streams::Reply reply) {
+                Handle(endpoint, info, message, parts, std::move(reply));
+              },
+          .end_sequence =
+              [&endpoint](SequenceId sequence) {
+                endpoint.EndSequence(sequence);
+              }})) {}
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
-DrafterService::Draft(grpc::CallbackServerContext* context) {
-  return streams_.Open(*context);
-}
+DrafterService::~DrafterService() = default;
+
+grpc::Service* DrafterService::calls() const { return calls_.get(); }
+
+void DrafterService::Drain(absl::Time deadline) { calls_->Drain(deadline); }
 
 }  // namespace espalier::drafter

@@ -1,13 +1,16 @@
 #ifndef ESPALIER_DRAFTER_DRAFTER_SERVICE_H_
 #define ESPALIER_DRAFTER_DRAFTER_SERVICE_H_
 
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/rpc/access_gate.h"
-#include "common/rpc/server_streams.h"
-#include "common/rpc/wire.h"
 #include "common/speculation/endpoints.h"
 #include "common/speculation/messages.h"
-#include "espalier/v1/drafter.grpc.pb.h"
+#include "espalier/v1/drafter.pb.h"
+#include "grpcpp/impl/service_type.h"
 
 namespace espalier::drafter {
 
@@ -21,21 +24,22 @@ absl::StatusOr<ProposeRequest> ReadPropose(
 // Serves a DraftEndpoint over gRPC. Checks what a message claims against `info`
 // before the endpoint sees it; serves only clients that `gate` admits.
 // Thread-safe. Outlives the grpc::Server; the endpoint outlives the service.
-class DrafterService final
-    : public v1::Drafter::WithRawCallbackMethod_Draft<v1::Drafter::Service> {
+class DrafterService {
  public:
   DrafterService(
       DraftEndpoint& endpoint, const DrafterInfo& info,
       std::shared_ptr<const AccessGate> gate = std::make_shared<AccessGate>());
+  ~DrafterService();
 
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Draft(
-      grpc::CallbackServerContext* context) override;
-
+  // For ServerRunner.
+  grpc::Service* calls() const;
   // Drains for ServerRunner: see ServerStreams::Drain.
-  void Drain(absl::Time deadline) { streams_.Drain(deadline); }
+  void Drain(absl::Time deadline);
 
  private:
-  ServerStreams<DraftWire> streams_;
+  class Calls;
+
+  const std::unique_ptr<Calls> calls_;
 };
 
 }  // namespace espalier::drafter

@@ -63,14 +63,14 @@ absl::StatusOr<int> RunVerifier(const v1::VerifierConfig& config,
   VerifierService service(traced ? *traced : *engine, engine->info(), gate);
   ASSIGN_OR_RETURN(
       auto runner,
-      ServerRunner::Start({.config = config.server(),
-                           .services = {{"espalier.v1.Verifier", &service}},
-                           .registry = metrics,
-                           .gate = gate,
-                           .drain = [&](absl::Time deadline) {
-                             service.Drain(lost.HasBeenNotified() ? absl::Now()
-                                                                  : deadline);
-                           }}));
+      ServerRunner::Start(
+          {.config = config.server(),
+           .services = {{"espalier.v1.Verifier", service.calls()}},
+           .registry = metrics,
+           .gate = gate,
+           .drain = [&](absl::Time deadline) {
+             service.Drain(lost.HasBeenNotified() ? absl::Now() : deadline);
+           }}));
   AccessGate::Follow(gate, {}, signals.reload());
   const int status = ServeUntilSignal(*runner, signals);
   if (lost.HasBeenNotified()) return loss;

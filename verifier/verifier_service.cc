@@ -7,7 +7,10 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/feature_chunks.h"
+#include "common/rpc/server_streams.h"
+#include "common/rpc/wire.h"
 #include "common/speculation/request_errors.h"
+#include "espalier/v1/verifier.grpc.pb.h"
 
 namespace espalier::verifier {
 namespace {
@@ -49,27 +52,44 @@ absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
   return request;
 }
 
+class VerifierService::Calls final
+    : public v1::Verifier::WithRawCallbackMethod_Verify<v1::Verifier::Service> {
+ public:
+  explicit Calls(Streams::Handler handler) : streams_(std::move(handler)) {}
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Verify(
+      grpc::CallbackServerContext* context) override {
+    return streams_.Open(*context);
+  }
+
+  void Drain(absl::Time deadline) { streams_.Drain(deadline); }
+
+ private:
+  Streams streams_;
+};
+
 VerifierService::VerifierService(VerifyEndpoint& endpoint,
                                  const VerifierInfo& info,
                                  std::shared_ptr<const AccessGate> gate)
-    : streams_({.gate = std::move(gate),
-                .model = info.model,
-                .hello = ToProto(info),
-                .handle =
-                    [&endpoint, info](
-                        const v1::VerifyRequest& message,
-                        const std::vector<v1::VerifyRequest>& /*parts*/,
-                        Streams::Reply reply) {
-                      Handle(endpoint, info, message, std::move(reply));
-                    },
-                .end_sequence =
-                    [&endpoint](SequenceId sequence) {
-                      endpoint.EndSequence(sequence);
-                    }}) {}
+    : calls_(std::make_unique<Calls>(Streams::Handler{
+          .gate = std::move(gate),
+          .model = info.model,
+          .hello = ToProto(info),
+          .handle =
+              [&endpoint, info](const v1::VerifyRequest& message,
+                                const std::vector<v1::VerifyRequest>& /*parts*/,
+                                Streams::Reply reply) {
+                Handle(endpoint, info, message, std::move(reply));
+              },
+          .end_sequence =
+              [&endpoint](SequenceId sequence) {
+                endpoint.EndSequence(sequence);
+              }})) {}
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
-VerifierService::Verify(grpc::CallbackServerContext* context) {
-  return streams_.Open(*context);
-}
+VerifierService::~VerifierService() = default;
+
+grpc::Service* VerifierService::calls() const { return calls_.get(); }
+
+void VerifierService::Drain(absl::Time deadline) { calls_->Drain(deadline); }
 
 }  // namespace espalier::verifier

@@ -1,13 +1,15 @@
 #ifndef ESPALIER_VERIFIER_VERIFIER_SERVICE_H_
 #define ESPALIER_VERIFIER_VERIFIER_SERVICE_H_
 
+#include <memory>
+
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/rpc/access_gate.h"
-#include "common/rpc/server_streams.h"
-#include "common/rpc/wire.h"
 #include "common/speculation/endpoints.h"
 #include "common/speculation/messages.h"
-#include "espalier/v1/verifier.grpc.pb.h"
+#include "espalier/v1/verifier.pb.h"
+#include "grpcpp/impl/service_type.h"
 
 namespace espalier::verifier {
 
@@ -19,21 +21,22 @@ absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
 // Serves a VerifyEndpoint over gRPC. Checks each message against `info` before
 // the endpoint sees it. Serves clients that `gate` admits. Thread-safe.
 // Outlives the grpc::Server; the endpoint outlives the service.
-class VerifierService final
-    : public v1::Verifier::WithRawCallbackMethod_Verify<v1::Verifier::Service> {
+class VerifierService {
  public:
   VerifierService(
       VerifyEndpoint& endpoint, const VerifierInfo& info,
       std::shared_ptr<const AccessGate> gate = std::make_shared<AccessGate>());
+  ~VerifierService();
 
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Verify(
-      grpc::CallbackServerContext* context) override;
-
+  // For ServerRunner.
+  grpc::Service* calls() const;
   // Drains for ServerRunner: see ServerStreams::Drain.
-  void Drain(absl::Time deadline) { streams_.Drain(deadline); }
+  void Drain(absl::Time deadline);
 
  private:
-  ServerStreams<VerifyWire> streams_;
+  class Calls;
+
+  const std::unique_ptr<Calls> calls_;
 };
 
 }  // namespace espalier::verifier

@@ -13,8 +13,8 @@ set(_espalier_product_headers
     <absl/time/time.h> <absl/types/span.h>)
 set(_espalier_wire_headers
     <google/protobuf/reflection_ops.h> <google/protobuf/wire_format.h>
-    <grpcpp/grpcpp.h> <espalier/v1/admin.grpc.pb.h> <espalier/v1/drafter.grpc.pb.h>
-    <espalier/v1/inference.grpc.pb.h> <espalier/v1/verifier.grpc.pb.h>)
+    <grpcpp/grpcpp.h> <espalier/v1/drafter.pb.h> <espalier/v1/inference.pb.h>
+    <espalier/v1/verifier.pb.h>)
 set(_espalier_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
 # espalier_headers(KIND [TEST] [WIRE] HEADERS <a> <b> DEPS ...): the target

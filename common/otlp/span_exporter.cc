@@ -13,6 +13,7 @@
 #include "common/otlp/otlp_message.h"
 #include "common/rpc/listen_address.h"
 #include "grpcpp/create_channel.h"
+#include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
 
 namespace espalier {
 namespace {
@@ -128,13 +129,12 @@ SpanExporter::Batch SpanExporter::TakeBatch() {
 }
 
 bool SpanExporter::Send(const Batch& batch, absl::Duration timeout) {
-  if (stub_ == nullptr) {
+  if (channel_ == nullptr) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     const auto credentials = NewChannelCredentials(endpoint_, tls_, arguments);
-    stub_ = collector::TraceService::NewStub(
-        grpc::CreateCustomChannel(endpoint_, credentials, arguments));
+    channel_ = grpc::CreateCustomChannel(endpoint_, credentials, arguments);
   }
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
@@ -144,7 +144,8 @@ bool SpanExporter::Send(const Batch& batch, absl::Duration timeout) {
   }
   collector::ExportTraceServiceResponse response;
   const grpc::Status status =
-      stub_->Export(&context, ToOtlp(options_.service, batch), &response);
+      collector::TraceService::NewStub(channel_)->Export(
+          &context, ToOtlp(options_.service, batch), &response);
   {
     MutexLock lock(&mutex_);
     call_ = nullptr;
@@ -165,7 +166,7 @@ bool SpanExporter::Send(const Batch& batch, absl::Duration timeout) {
 
 // A new connection reads the certificates again.
 void SpanExporter::Refused(const grpc::Status& status, size_t spans) {
-  stub_.reset();
+  channel_.reset();
   if (!MayWorkLater(status.error_code())) {
     refused_.Increment(static_cast<double>(spans));
   }

@@ -15,7 +15,9 @@
 #include "common/rpc/channel_tls.h"
 #include "common/trace/span.h"
 #include "espalier/v1/config.pb.h"
-#include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/support/status.h"
 
 namespace espalier {
 
@@ -49,7 +51,6 @@ class SpanExporter final : public SpanSink {
 
  private:
   using Batch = std::vector<Span>;
-  using Stub = opentelemetry::proto::collector::trace::v1::TraceService::Stub;
 
   SpanExporter(std::string endpoint, ChannelTls tls, Options options,
                prometheus::Registry& metrics);
@@ -73,9 +74,9 @@ class SpanExporter final : public SpanSink {
   grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;  // that runs
 
   // Used by the thread.
-  std::unique_ptr<Stub> stub_;  // null: a new connection is needed
-  bool is_away_ = false;        // the log says so
-  std::thread thread_;          // last
+  std::shared_ptr<grpc::Channel> channel_;  // null: a new one is needed
+  bool is_away_ = false;                    // the log says so
+  std::thread thread_;                      // last
 };
 
 }  // namespace espalier

@@ -161,6 +161,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
   return tokenizer;
 }
 
+Tokenizer::~Tokenizer() = default;
+
 int64_t Tokenizer::MostBytesOf(int64_t num_tokens) const {
   // Forms leave up to a fourth of the bytes, lower case up to a third.
   constexpr int64_t kMaxShrunk = 12;

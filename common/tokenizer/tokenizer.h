@@ -50,6 +50,8 @@ class Tokenizer {
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Create(
       const TokenizerFile& file, TokenizerSettings settings);
 
+  ~Tokenizer();
+
   // Invalid UTF-8 is repaired first (utf8.h). Bytes that have no token are
   // dropped. No token is added before or after the text.
   std::vector<TokenId> Encode(std::string_view text,

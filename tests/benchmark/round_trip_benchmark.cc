@@ -132,7 +132,7 @@ void Serve() {
   for (const Wire wire : {kUnix, kTcp, kMutualTls}) {
     auto runner = ServerRunner::Start(
         {.config = ConfigOf(wire),
-         .services = {{"espalier.v1.Verifier", &service}},
+         .services = {{"espalier.v1.Verifier", service.calls()}},
          .registry = std::make_shared<prometheus::Registry>(),
          .drain = [](absl::Time /*deadline*/) {}});
     ESPALIER_CHECK(runner.ok());

@@ -14,6 +14,7 @@
 #include "coordinator/api/inference_service.h"
 #include "coordinator/merge/merge_policies.h"
 #include "drafter/drafter_service.h"
+#include "espalier/v1/admin.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
@@ -105,8 +106,8 @@ class RoleMatrixTest : public ::testing::Test {
         {.config = config,
          .services = {{"espalier.v1.Inference", inference_.get()},
                       {"espalier.v1.Admin", admin_.get()},
-                      {"espalier.v1.Drafter", drafter_.get()},
-                      {"espalier.v1.Verifier", verify_.get()}},
+                      {"espalier.v1.Drafter", drafter_->calls()},
+                      {"espalier.v1.Verifier", verify_->calls()}},
          .registry = metrics_,
          .gate = *gate});
     ASSERT_TRUE(runner.ok()) << runner.status();

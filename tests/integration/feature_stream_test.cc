@@ -192,7 +192,7 @@ class DrafterServer {
                            .max_nodes = 16,
                            .max_depth = 8,
                            .features = CheckingDrafter::Contract()}),
-        runner_(Serve("drafter", "espalier.v1.Drafter", &service_)) {}
+        runner_(Serve("drafter", "espalier.v1.Drafter", service_.calls())) {}
 
  private:
   prometheus::Registry metrics_;
@@ -205,7 +205,7 @@ class VerifierServer {
  public:
   VerifierServer()
       : engine_(MakeEngine()), service_(*engine_, engine_->info()) {
-    runner_ = Serve("verifier", "espalier.v1.Verifier", &service_);
+    runner_ = Serve("verifier", "espalier.v1.Verifier", service_.calls());
   }
 
  private:

@@ -69,7 +69,7 @@ class PartialTreeTest : public ::testing::Test {
     config.add_listen(Address());
     auto runner = ServerRunner::Start(
         {.config = config,
-         .services = {{"espalier.v1.Drafter", &service_}},
+         .services = {{"espalier.v1.Drafter", service_.calls()}},
          .registry = std::make_shared<prometheus::Registry>(),
          .drain = [](absl::Time) {}});
     EXPECT_TRUE(runner.ok()) << runner.status();

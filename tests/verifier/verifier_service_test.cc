@@ -99,7 +99,7 @@ class VerifierServiceTest : public ::testing::Test {
     config.add_listen("unix:/tmp/espalier_service_" + std::to_string(getpid()));
     auto runner = ServerRunner::Start(
         {.config = config,
-         .services = {{"espalier.v1.Verifier", &*service_}},
+         .services = {{"espalier.v1.Verifier", service_->calls()}},
          .registry = std::make_shared<prometheus::Registry>(),
          .drain = [this](absl::Time deadline) { service_->Drain(deadline); }});
     ESPALIER_CHECK(runner.ok());

@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> Listen(
     const LostDevice& device) {
   return ServerRunner::Start(
       {.config = config,
-       .services = {{name, &service}},
+       .services = {{name, service.calls()}},
        .registry = metrics,
        .gate = gate,
        .drain = [&](absl::Time deadline) {

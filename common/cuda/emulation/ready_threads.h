@@ -2,13 +2,9 @@
 #define ESPALIER_COMMON_CUDA_EMULATION_READY_THREADS_H_
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <random>
-#include <utility>
-
-#include "common/base/check.h"
 
 namespace espalier::cuda::emulation {
 
@@ -35,16 +31,7 @@ class ReadyThreads {
   static constexpr int kMaxWarps = 32;
   using Lanes = uint32_t;  // a bit for each
 
-  ReadyThreads(int warps, Dice& dice) : dice_(dice) {
-    ESPALIER_CHECK(warps <= kMaxWarps);
-    for (int i = 0; i < warps; ++i) {
-      warp_at_[i] = i;
-      std::swap(warp_at_[i], warp_at_[dice_.Draw(i + 1)]);
-    }
-    for (int i = 0; i < warps; ++i) place_of_[warp_at_[i]] = i;
-    one_by_one_ = dice_.Draw(4) == 0;
-    in_order_ = dice_.Draw(2) == 0;
-  }
+  ReadyThreads(int warps, Dice& dice);
 
   bool empty() const { return places_ == 0; }
   void Add(int warp, Lanes lanes) {
@@ -56,31 +43,10 @@ class ReadyThreads {
   // The next to be taken is of the warp of the last one.
   bool goes_on_in_warp() const { return !one_by_one_ && lanes_[place_] != 0; }
   // REQUIRES: not empty.
-  int Take() {
-    if (!goes_on_in_warp()) Choose();
-    lane_ =
-        upwards_ ? Next(lanes_[place_], lane_) : Last(lanes_[place_], lane_);
-    lanes_[place_] &= ~(1u << lane_);
-    if (lanes_[place_] == 0) places_ &= ~(1u << place_);
-    return warp_at_[place_] * 32 + lane_;
-  }
+  int Take();
 
  private:
-  // Returns the first bit that is set from `from` on, around the end.
-  static int Next(uint32_t bits, int from) {
-    return (std::countr_zero(std::rotr(bits, from)) + from) % 32;
-  }
-  // Returns the last bit that is set up to `to`, around the start.
-  static int Last(uint32_t bits, int to) {
-    return (to - std::countl_zero(std::rotl(bits, 31 - to)) + 32) % 32;
-  }
-  void Choose() {
-    const bool any = !in_order_ || dice_.Draw(16) == 0;
-    const auto drawn = static_cast<int>(dice_.Draw(2 * 32 * 32));
-    place_ = Next(places_, any ? drawn / 64 : 0);
-    lane_ = drawn / 2 % 32;
-    upwards_ = drawn % 2 == 0;
-  }
+  void Choose();
 
   Dice& dice_;
   std::array<int, kMaxWarps> warp_at_ = {}, place_of_ = {};

@@ -14,6 +14,7 @@
 #include "coordinator/cli/cluster/conformance_checks.h"
 #include "coordinator/cli/flags/connection_flags.h"
 #include "coordinator/cli/word_wrap.h"
+#include "espalier/v1/drafter.grpc.pb.h"
 
 namespace espalier::cli {
 namespace {

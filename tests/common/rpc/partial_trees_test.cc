@@ -1,6 +1,8 @@
 // Answers that arrive in parts: partial trees and features.
 #include <vector>
 
+#include "common/rpc/convert.h"
+#include "espalier/v1/drafter.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "tests/common/rpc/remote_endpoint_fixture.h"
 

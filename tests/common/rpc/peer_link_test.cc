@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "common/rpc/convert.h"
 #include "gmock/gmock.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/server_builder.h"
@@ -187,7 +188,7 @@ TEST_P(PeerLinkTest, ADrafterThatIsNoVerifierIsRefused) {
   config.add_listen(Address());
   auto runner = ServerRunner::Start(
       {.config = config,
-       .services = {{"espalier.v1.Drafter", &service}},
+       .services = {{"espalier.v1.Drafter", service.calls()}},
        .registry = std::make_shared<prometheus::Registry>()});
   ASSERT_TRUE(runner.ok()) << runner.status();
   address_ = (*runner)->addresses()[0];

@@ -42,8 +42,8 @@ class TestServer {
     config.add_listen(options.address);
     auto runner = ServerRunner::Start(
         {.config = config,
-         .services = {{"espalier.v1.Drafter", &drafter_},
-                      {"espalier.v1.Verifier", &verifier_}},
+         .services = {{"espalier.v1.Drafter", drafter_.calls()},
+                      {"espalier.v1.Verifier", verifier_.calls()}},
          .registry = std::make_shared<prometheus::Registry>(),
          .drain = [this](absl::Time deadline) {
            drafter_.Drain(deadline);

@@ -20,10 +20,12 @@
 #include "absl/strings/str_split.h"
 #include "common/base/notification.h"
 #include "common/obs/metrics.h"
+#include "common/rpc/convert.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/listen_address.h"
 #include "common/rpc/peer_channel.h"
 #include "drafter/drafter_service.h"
+#include "espalier/v1/drafter.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/support/log.h"
@@ -57,7 +59,7 @@ class ServerRunnerTest : public testing::Test {
       const v1::ServerConfig& config) {
     return ServerRunner::Start(
         {.config = config,
-         .services = {{kService, &service_}},
+         .services = {{kService, service_.calls()}},
          .registry = registry_,
          .drain = [this](absl::Time deadline) { service_.Drain(deadline); }});
   }
@@ -366,7 +368,7 @@ TEST_F(ServerRunnerTest, PagesAreNotForWebCpuGroupsThatPretendToBeUs) {
   config.add_page_hosts("good.example");
   auto runner = ServerRunner::Start(
       {.config = config,
-       .services = {{kService, &service_}},
+       .services = {{kService, service_.calls()}},
        .registry = registry_,
        .pages = {{.path = "/",
                   .content_type = "text/plain",

@@ -11,8 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "common/rpc/convert.h"
 #include "common/rpc/peer_channel.h"
 #include "common/rpc/wire.h"
+#include "espalier/v1/drafter.grpc.pb.h"
+#include "espalier/v1/verifier.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/common/rpc/fake_engines.h"
@@ -80,7 +83,7 @@ class ServerStreamsTest : public testing::Test {
     config.add_listen("127.0.0.1:0");
     auto runner = ServerRunner::Start(
         {.config = config,
-         .services = {{"espalier.v1.Drafter", &service}},
+         .services = {{"espalier.v1.Drafter", service.calls()}},
          .registry = std::make_shared<prometheus::Registry>()});
     if (runner.ok()) {
       stub_ = v1::Drafter::NewStub(NewPeerChannel((*runner)->addresses()[0]));

@@ -7,6 +7,7 @@
 #include "common/rpc/server_runner.h"
 #include "common/rpc/tls_tap.h"
 #include "drafter/drafter_service.h"
+#include "espalier/v1/drafter.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/create_channel.h"
@@ -40,11 +41,11 @@ class TlsListenerTest : public ::testing::Test {
     ASSERT_TRUE(gate.ok()) << gate.status();
     service_ = std::make_unique<drafter::DrafterService>(
         engine_, TestDrafterInfo(), *gate);
-    auto runner =
-        ServerRunner::Start({.config = config,
-                             .services = {{"espalier.v1.Drafter", &*service_}},
-                             .registry = registry_,
-                             .gate = *gate});
+    auto runner = ServerRunner::Start(
+        {.config = config,
+         .services = {{"espalier.v1.Drafter", service_->calls()}},
+         .registry = registry_,
+         .gate = *gate});
     ASSERT_TRUE(runner.ok()) << runner.status();
     runner_ = *std::move(runner);
   }

@@ -19,6 +19,7 @@
 #include "common/speculation/request_errors.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/api/local_generator.h"
+#include "espalier/v1/inference.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "prometheus/metric_family.h"

@@ -158,7 +158,7 @@ double Simulation::Ask(const std::vector<DraftCall>& calls, Round& round) {
         spec_.own_cores ? absl::ToDoubleMilliseconds(r.compute) + wait : all;
     r.waited = absl::Milliseconds(std::min(ms, patience));
     if (ms <= patience) continue;
-    // The round goes on without it. It goes on with its work beside the pass.
+    // The round goes on without it; it works on beside the pass.
     r.in_vain = true;
     r.compute = absl::ZeroDuration();
     round.asked &= ~(DrafterSet{1} << i);
@@ -264,7 +264,7 @@ void Simulation::Pass(int64_t tokens) {
   ++rounds_;
 }
 
-// Each drafter alone, then all, as WarmUp does.
+// Each drafter alone, then all (WarmUp).
 void Simulation::RunWarmUp(TracedAnswer text) {
   constexpr size_t kTokens = 24;
   text.resize(std::min(text.size(), kTokens));
