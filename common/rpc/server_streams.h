@@ -32,7 +32,7 @@ namespace espalier {
 // All streams of a drafter or verifier service. Implements what both share: the
 // handshake, a Failure for a failed message instead of a broken stream, ending
 // a stream's sequences with it, draining. Thread-safe. Outlives the
-// grpc::Server.
+// grpc::Server; a Reply may outlive it.
 template <typename Wire>
 class ServerStreams {
  public:
@@ -60,17 +60,18 @@ class ServerStreams {
     std::function<void(SequenceId)> end_sequence;
   };
 
-  explicit ServerStreams(Handler handler) : handler_(std::move(handler)) {}
+  explicit ServerStreams(Handler handler)
+      : host_(std::make_shared<Host>(std::move(handler))) {}
 
   // The reactor that the service's method returns to gRPC.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Open(
       const grpc::ServerContextBase& context) {
-    auto stream = std::make_shared<Stream>(*this);
+    auto stream = std::make_shared<Stream>(host_);
     {
-      MutexLock lock(&mutex_);
-      streams_.insert(stream);
+      MutexLock lock(&host_->mutex);
+      host_->streams.insert(stream);
     }
-    stream->Start(handler_.gate->Admit(context, {Role::kService}));
+    stream->Start(host_->handler.gate->Admit(context, {Role::kService}));
     return stream.get();
   }
 
@@ -79,19 +80,19 @@ class ServerStreams {
   void Drain(absl::Time deadline) {
     absl::flat_hash_set<std::shared_ptr<Stream>> streams;
     {
-      MutexLock lock(&mutex_);
-      draining_ = true;
-      streams = streams_;
+      MutexLock lock(&host_->mutex);
+      host_->draining = true;
+      streams = host_->streams;
     }
     for (const std::shared_ptr<Stream>& stream : streams) {
       stream->CloseIfDrained();
     }
     streams.clear();
-    MutexLock lock(&mutex_);
-    mutex_.AwaitUntil(
+    MutexLock lock(&host_->mutex);
+    host_->mutex.AwaitUntil(
         [this] {
-          mutex_.AssertHeld();
-          return streams_.empty();
+          host_->mutex.AssertHeld();
+          return host_->streams.empty();
         },
         deadline);
   }
@@ -99,17 +100,19 @@ class ServerStreams {
  private:
   class Stream;
 
-  void Remove(const std::shared_ptr<Stream>& stream) {
-    MutexLock lock(&mutex_);
-    streams_.erase(stream);
-  }
+  // Shared by the service, its streams, and the replies that outlive both.
+  struct Host {
+    explicit Host(Handler handler) : handler(std::move(handler)) {}
 
-  const Handler handler_;
-  SequenceOwners owners_;
-  std::atomic<bool> draining_ = false;
-  std::atomic<int64_t> part_bytes_ = 0;  // held by all streams
-  Mutex mutex_;
-  absl::flat_hash_set<std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mutex_);
+    const Handler handler;
+    SequenceOwners owners;
+    std::atomic<bool> draining = false;
+    std::atomic<int64_t> part_bytes = 0;  // held by all streams
+    Mutex mutex;
+    absl::flat_hash_set<std::shared_ptr<Stream>> streams ABSL_GUARDED_BY(mutex);
+  };
+
+  const std::shared_ptr<Host> host_;
 };
 
 // Answers one request, from any thread, even after the end of the stream. A
@@ -170,7 +173,7 @@ class ServerStreams<Wire>::Stream final
     : public ServerStream<Request, Response>,
       public std::enable_shared_from_this<Stream> {
  public:
-  explicit Stream(ServerStreams& host) : host_(host) {}
+  explicit Stream(std::shared_ptr<Host> host) : host_(std::move(host)) {}
 
   // `caller`: not OK if it may not use the service.
   void Start(absl::StatusOr<Principal> caller) {
@@ -179,32 +182,32 @@ class ServerStreams<Wire>::Stream final
       return;
     }
     caller_ = *std::move(caller);
-    if (host_.draining_) {
+    if (host_->draining) {
       this->Close({grpc::StatusCode::UNAVAILABLE, "draining"});
     } else {
       this->StartReading();
     }
   }
 
-  bool draining() const { return host_.draining_; }
+  bool draining() const { return host_->draining; }
 
   // A request about the sequence has ended.
   void Settle(SequenceId sequence, bool success) {
-    if (host_.owners_.Settle(sequence, this, success)) {
-      host_.handler_.end_sequence(sequence);
+    if (host_->owners.Settle(sequence, this, success)) {
+      host_->handler.end_sequence(sequence);
     }
   }
 
   void CloseIfDrained() {
-    if (host_.draining_ && this->unanswered() == 0 &&
-        !host_.owners_.OwnsAny(this)) {
+    if (host_->draining && this->unanswered() == 0 &&
+        !host_->owners.OwnsAny(this)) {
       this->Close({grpc::StatusCode::UNAVAILABLE, "draining"});
     }
   }
 
  private:
   bool OnRequest(Request request) override {
-    if (!host_.handler_.gate->Holds(caller_)) {
+    if (!host_->handler.gate->Holds(caller_)) {
       Refuse(absl::UnauthenticatedError("the credential was revoked"));
       return false;
     }
@@ -226,7 +229,7 @@ class ServerStreams<Wire>::Stream final
       return true;
     }
     try {
-      host_.handler_.handle(std::move(request), std::move(parts),
+      host_->handler.handle(std::move(request), std::move(parts),
                             std::move(reply));
     } catch (const std::exception& error) {
       // gRPC would swallow the exception. The reply's destructor has answered.
@@ -249,12 +252,12 @@ class ServerStreams<Wire>::Stream final
     }
     if (static_cast<int64_t>(parts_.size()) >= kMaxParts ||
         part_bytes_ + bytes > kMaxPartBytes ||
-        host_.part_bytes_ + bytes > kMaxAllPartBytes) {
+        host_->part_bytes + bytes > kMaxAllPartBytes) {
       DropParts();
     }
-    if (host_.part_bytes_ + bytes > kMaxAllPartBytes) return;
+    if (host_->part_bytes + bytes > kMaxAllPartBytes) return;
     part_bytes_ += bytes;
-    host_.part_bytes_ += bytes;
+    host_->part_bytes += bytes;
     parts_.push_back(std::move(part));
   }
 
@@ -262,7 +265,7 @@ class ServerStreams<Wire>::Stream final
 
   std::vector<Request> TakeParts(uint64_t request_id) {
     std::vector<Request> parts = std::exchange(parts_, {});
-    host_.part_bytes_ -= std::exchange(part_bytes_, 0);
+    host_->part_bytes -= std::exchange(part_bytes_, 0);
     if (!parts.empty() && parts[0].request_id() != request_id) parts.clear();
     return parts;
   }
@@ -270,7 +273,7 @@ class ServerStreams<Wire>::Stream final
   bool Greet(const Request& request) {
     absl::Status status =
         request.has_hello()
-            ? CheckCoordinator(request.hello(), host_.handler_.model)
+            ? CheckCoordinator(request.hello(), host_->handler.model)
             : absl::FailedPreconditionError("the first message is no hello");
     if (!status.ok()) {
       Refuse(status);
@@ -280,7 +283,7 @@ class ServerStreams<Wire>::Stream final
     epoch_ = request.hello().epoch();
     Response response;
     response.set_request_id(request.request_id());
-    *response.mutable_hello() = host_.handler_.hello;
+    *response.mutable_hello() = host_->handler.hello;
     this->Answer(response);
     return true;
   }
@@ -307,18 +310,18 @@ class ServerStreams<Wire>::Stream final
       return absl::InvalidArgumentError(
           "update.key.epoch is not that of the stream's hello");
     }
-    if (host_.draining_ && !host_.owners_.Owns(sequence, this)) {
+    if (host_->draining && !host_->owners.Owns(sequence, this)) {
       return absl::UnavailableError("draining");
     }
     ASSIGN_OR_RETURN(const std::optional<SequenceId> taken,
-                     host_.owners_.Claim(sequence, this));
-    if (taken) host_.handler_.end_sequence(*taken);
+                     host_->owners.Claim(sequence, this));
+    if (taken) host_->handler.end_sequence(*taken);
     return sequence;
   }
 
   void End(SequenceId sequence) {
-    if (host_.owners_.Release(sequence, this)) {
-      host_.handler_.end_sequence(sequence);
+    if (host_->owners.Release(sequence, this)) {
+      host_->handler.end_sequence(sequence);
     }
   }
 
@@ -330,16 +333,18 @@ class ServerStreams<Wire>::Stream final
   void OnFinished() override {
     EndAll();
     DropParts();
-    host_.Remove(this->shared_from_this());
+    const auto self = this->shared_from_this();  // until the lock is released
+    MutexLock lock(&host_->mutex);
+    host_->streams.erase(self);
   }
 
   void EndAll() {
-    for (SequenceId sequence : host_.owners_.ReleaseAll(this)) {
-      host_.handler_.end_sequence(sequence);
+    for (SequenceId sequence : host_->owners.ReleaseAll(this)) {
+      host_->handler.end_sequence(sequence);
     }
   }
 
-  ServerStreams& host_;
+  const std::shared_ptr<Host> host_;
   Principal caller_;  // set before the first request
   // Used by OnRequest only.
   bool greeted_ = false;
