@@ -102,7 +102,7 @@ class ServerStreams {
 
   // Shared by the service, its streams, and the replies that outlive both.
   struct Host {
-    explicit Host(Handler handler) : handler(std::move(handler)) {}
+    explicit Host(Handler given) : handler(std::move(given)) {}
 
     const Handler handler;
     SequenceOwners owners;
