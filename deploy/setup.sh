@@ -2,6 +2,7 @@
 # Installs what Espalier needs to build and run on Debian 12 or Ubuntu 24.04.
 #
 #   deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang] [--gemma] [--envoy]
+#                   [--further-clients]
 #
 #   --unit-tests     also GoogleTest, and clang, which compiles tests
 #   --tests          also what the tests need, the default model in bfloat16 among
@@ -14,6 +15,8 @@
 #   --gemma          also Gemma 3 270M, under Gemma's terms of use: a second real
 #                    model, for a long test
 #   --envoy          also Envoy, for a long test of deploy/examples/envoy
+#   --further-clients
+#                    also LangChain, LiteLLM, pydantic-ai and Locust, for nightly tests
 #
 # Everything except system packages goes to $ESPALIER_CACHE (default:
 # ~/.cache/espalier). Can be interrupted and run again; finished steps are not
@@ -111,8 +114,8 @@ take_turn() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' gemma='' envoy_wanted='' mypy_wanted='' converted=
-  local usage="usage: deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang] [--gemma] [--envoy]"
+  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' gemma='' envoy_wanted='' further='' mypy_wanted='' converted=
+  local usage="usage: deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang] [--gemma] [--envoy] [--further-clients]"
   while (($# > 0)); do
     case $1 in
       --unit-tests) packages+=("${unit_test_packages[@]}") ;;
@@ -124,13 +127,14 @@ main() {
       --nvcc) nvcc=1 ;;
       --gemma) gemma=1 ;;
       --envoy) envoy_wanted=1 ;;
+      --further-clients) further=1 ;;
       --clang) packages+=("${clang_packages[@]}") mypy_wanted=1 ;;
       *) echo "$usage" >&2; exit 2 ;;
     esac
     shift
   done
   take_turn
-  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + ${#gemma} + ${#envoy_wanted} + ${#mypy_wanted} + 3 * ${#converted}))" "$logs"
+  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + ${#gemma} + ${#envoy_wanted} + ${#further} + ${#mypy_wanted} + 3 * ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -152,6 +156,9 @@ main() {
   fi
   if [[ $envoy_wanted ]]; then
     ensure "Envoy" "$download_hint" envoy_is_ready make_envoy
+  fi
+  if [[ $further ]]; then
+    ensure "further HTTP clients" "$download_hint" further_clients_are_ready make_further_clients
   fi
   if [[ $mypy_wanted ]]; then
     ensure "mypy" "$download_hint" mypy_is_ready make_mypy

@@ -2,12 +2,18 @@
 # Clients over HTTP, for tests/deploy/http_clients_test.py: $clients has OpenAI's and Anthropic's
 # own, $further_clients has LangChain's, LiteLLM's, pydantic-ai and the load generator Locust.
 clients_are_ready() {
-  [[ $(cat "$clients/.stamp" 2>/dev/null) == "$ESPALIER_CLIENT_PACKAGES" ]] &&
-    [[ $(cat "$further_clients/.stamp" 2>/dev/null) == "$ESPALIER_FURTHER_CLIENT_PACKAGES" ]]
+  [[ $(cat "$clients/.stamp" 2>/dev/null) == "$ESPALIER_CLIENT_PACKAGES" ]]
 }
 
 make_clients() {
   make_client_venv "$clients" "$ESPALIER_CLIENT_PACKAGES"
+}
+
+further_clients_are_ready() {
+  [[ $(cat "$further_clients/.stamp" 2>/dev/null) == "$ESPALIER_FURTHER_CLIENT_PACKAGES" ]]
+}
+
+make_further_clients() {
   make_client_venv "$further_clients" "$ESPALIER_FURTHER_CLIENT_PACKAGES"
 }
 
@@ -22,7 +28,6 @@ make_envoy() {
 # make_client_venv FOLDER PACKAGES: without a pip of its own, and compiled where it is
 # imported, which takes less time.
 make_client_venv() {
-  [[ $(cat "$1/.stamp" 2>/dev/null) != "$2" ]] || return 0
   rm -rf "$1"
   "$(find_python)" -m venv --without-pip "$1"
   # shellcheck disable=SC2086  # one word per package

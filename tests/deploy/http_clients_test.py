@@ -24,6 +24,7 @@ CACHE = pathlib.Path(os.environ.get("ESPALIER_CACHE") or pathlib.Path(
     os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "espalier")
 MODEL = CACHE / "models/smollm2-135m-instruct"
 CLIENTS = CACHE / "clients/bin/python"
+# For nightly cases, which set them up: that takes as long as all else.
 FURTHER_CLIENTS = CACHE / "clients-langchain/bin/python"
 KEY = "key-of-the-test-of-http"
 # The clients alone take half a minute to load where the machine is busy.
@@ -57,7 +58,7 @@ class Served(live_cluster.Services):
             f'drain_seconds: {self.drain_seconds} }}\n'
             f'model: "{MODEL}" verifier: "{self.address("verifier")}"\n'
             f'drafters {{ name: "lookup" address: "{self.address("lookup")}" }}\n'
-            f'core {{ max_verifier_wait_seconds: 0 }}\n'
+            f'core {{ max_verifier_wait_seconds: 0 warm_up: false }}\n'
             f'http_listen: "127.0.0.1:0" http {{ keys_file: "{self.folder}/keys" }}')
         self.start(name, BIN / "espalier-coordinator", "--config", path)
 
@@ -284,16 +285,14 @@ class HttpTest(unittest.TestCase):
     def text_of(self, path: str, body: dict[str, Any]) -> Any:
         return json.load(self.served.post(path, body))
 
-    @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
     def test_the_description_is_valid(self) -> None:
         path = self.served.folder / "openapi.json"
         path.write_text(live_cluster.get(self.served.url + "/openapi.json"))
-        done = subprocess.run([FURTHER_CLIENTS, "-m", "openapi_spec_validator", path],
+        done = subprocess.run([CLIENTS, "-m", "openapi_spec_validator", path],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     @live_cluster.nightly
-    @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
     def test_langchains_standard_suite(self) -> None:
         done = subprocess.run(
             [FURTHER_CLIENTS, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short",
@@ -307,7 +306,6 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout[-8000:] + done.stderr[-2000:])
 
     @live_cluster.nightly
-    @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
     def test_agents_of_pydantic_ai(self) -> None:
         done = subprocess.run(
             [FURTHER_CLIENTS, REPO / "tests/deploy/pydantic_ai_scenarios.py", self.served.url, KEY,
@@ -329,7 +327,6 @@ class HttpTest(unittest.TestCase):
         self.assertTrue(calls)
 
     @live_cluster.nightly
-    @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
     def test_a_load_generator(self) -> None:
         done = subprocess.run(
             [FURTHER_CLIENTS, "-m", "locust", "-f", REPO / "tests/deploy/locust_load.py",
@@ -372,8 +369,8 @@ class HttpTest(unittest.TestCase):
         self.assertIn(b"HTTP/1.1 413 ", large.recv(100))
 
 
-@unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
 class TwoCoordinatorsTest(unittest.TestCase):
+    @live_cluster.nightly
     def test_no_request_fails_when_one_of_two_is_killed(self) -> None:
         served = Served(coordinators=("coordinator", "coordinator1"))
         self.addCleanup(served.close)
@@ -410,7 +407,7 @@ class DrainTest(unittest.TestCase):
 
 
 class LossTest(unittest.TestCase):
-    LONG = {"prompt": "Count: 1, 2, 3,", "max_tokens": 1000, "ignore_eos": True, "stream": True,
+    LONG = {"prompt": "Count: 1, 2, 3,", "max_tokens": 300, "ignore_eos": True, "stream": True,
             "temperature": 0}
 
     def test_a_killed_drafter_changes_no_stream(self) -> None:
@@ -423,7 +420,7 @@ class LossTest(unittest.TestCase):
                       for line in (first + stream.read().decode()).split("\n")
                       if line.startswith("data: {")]
         text = "".join(choice["text"] for event in events for choice in event["choices"])
-        own = served.own("--prompt", "Count: 1, 2, 3,", "--max-tokens", "1000", "--ignore-eos")
+        own = served.own("--prompt", "Count: 1, 2, 3,", "--max-tokens", "300", "--ignore-eos")
         self.assertEqual(text, own["text"])
         self.assertEqual(served.status_of("/ready"), 200)
 
@@ -459,4 +456,6 @@ if __name__ == "__main__":
     if not CLIENTS.exists() or not MODEL.exists():
         print("skipped: no clients or no model (deploy/setup.sh --tests)")
         sys.exit(0)
+    if live_cluster.NIGHTLY:
+        subprocess.run([REPO / "deploy/setup.sh", "--further-clients"], check=True)
     unittest.main(verbosity=2)

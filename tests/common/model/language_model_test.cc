@@ -49,14 +49,15 @@ TEST_P(LanguageModelTest, TreeRowsAreWhatDecodingTheirPathsGives) {
     const CacheId cache = Started(prompt);
     const Rows rows = Forward({AllRows(cache, tree)});
     ASSERT_EQ(rows.size(), tree.tokens.size());
+    const CacheId alone = Started(prompt);
     for (int32_t row = 0; row < size; row += 1 + size / 8) {
-      const CacheId alone = Started(prompt);
       std::vector<TokenId> path;
       for (int32_t node : PathTo(tree, row)) path.push_back(tree.tokens[node]);
       EXPECT_TRUE(Same(rows[row], Decode(alone, path)))
           << "row " << row << " of " << size;
-      model_->Release(alone);
+      model_->Truncate(alone, std::ssize(prompt));
     }
+    model_->Release(alone);
     model_->Release(cache);
   }
 }
