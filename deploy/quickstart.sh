@@ -76,7 +76,7 @@ why_not() {
 }
 
 ask() {
-  local with without speed plain_speed times
+  local with without speed plain_speed times won
   printf '\n> %s\n\n' "$prompt"
   generate 2>"$run_dir/answer.err" || {
     cat "$run_dir/answer.err" >&2
@@ -93,10 +93,11 @@ ask() {
   times=$(awk -v a="$speed" -v b="$plain_speed" 'BEGIN { if (b > 0) printf "%.2f", a / b }')
   printf '\ntau %.2f; %.1f tokens/s, plain decoding %.1f tokens/s (%s times as fast); ' \
     "$(field mean_acceptance_length <<<"$with")" "$speed" "$plain_speed" "${times:-?}"
-  if is "${times:-0}" "<" 1.05; then
+  won=$(field balance_ms <<<"$with")
+  if is "${times:-0}" "<" 1.05 || is "$won" "<" 0.5; then
     printf '%s; ' "$(why_not "$with")"
   else
-    printf 'speculation won %.0f ms; ' "$(field balance_ms <<<"$with")"
+    printf 'speculation won %.0f ms; ' "$won"
   fi
   printf 'see it work: %s\n' "$("$here/cluster.sh" page)"
   printf 'HTTP clients: base_url=%s/v1; chat in a browser: %s/#chat\n' \
