@@ -338,7 +338,7 @@ def strict(schema: Any) -> Any:
 
 
 if __name__ == "__main__":
-    if pydantic is None and CLIENTS.exists():
+    if pydantic is None and CLIENTS.exists() and sys.executable != str(CLIENTS):
         os.execv(CLIENTS, [str(CLIENTS), *sys.argv])
     if jsonschema is None:
         print("skipped: needs python3-jsonschema")
