@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/config/flag_set.h"
+#include "common/json/ordered_json.h"
 #include "common/json/parse_json.h"
 #include "coordinator/cli/app.h"
 #include "coordinator/cli/input_file.h"
@@ -62,7 +63,7 @@ absl::Status RunJson(const JsonExperiment& experiment, Context& context,
   ASSIGN_OR_RETURN(const nlohmann::json input,
                    ParseJsonObject(text, "the input"));
   ASSIGN_OR_RETURN(const Json output, experiment.run(JsonValue(input)));
-  context.out << output.dump() << "\n";
+  context.out << ToText(output) << "\n";
   return absl::OkStatus();
 }
 

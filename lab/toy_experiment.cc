@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/config/flag_set.h"
+#include "common/json/ordered_json.h"
 #include "lab/draft_scheme.h"
 #include "lab/experiments.h"
 #include "lab/toy.h"
@@ -191,7 +192,7 @@ absl::Status RunToyExperiment(cli::Context& context, cli::Args args) {
       }
     }
   }
-  context.out << rows.dump() << "\n";
+  context.out << ToText(rows) << "\n";
   return absl::OkStatus();
 }
 

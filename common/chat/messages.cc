@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
-#include "common/chat/ordered_json.h"
+#include "common/json/ordered_json.h"
 #include "common/speculation/request_errors.h"
 
 namespace espalier {

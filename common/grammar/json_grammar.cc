@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/grammar/number_range.h"
+#include "common/json/ordered_json.h"
 
 namespace espalier::grammar {
 namespace {
@@ -283,7 +284,7 @@ ExpressionPtr JsonGrammar::Literal(const OrderedJson& value) {
   if (value.is_string()) {
     return Text('"' + EncodedText(value.get_ref<const std::string&>()) + '"');
   }
-  return Text(value.dump());
+  return Text(ToText(value));
 }
 
 ExpressionPtr JsonGrammar::StringExcept(const std::vector<std::string>& names) {

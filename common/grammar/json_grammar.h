@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "common/grammar/expression.h"
-#include "nlohmann/json.hpp"
+#include "common/json/ordered_json.h"
 
 namespace espalier::grammar {
-
-using OrderedJson = nlohmann::ordered_json;
 
 // A grammar of JSON texts while it is made. Its texts are valid UTF-8 and end:
 // between tokens there is at most one blank, or one line end and an indentation

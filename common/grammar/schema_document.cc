@@ -15,6 +15,7 @@
 #include "common/base/status_macros.h"
 #include "common/grammar/number_range.h"
 #include "common/grammar/string_formats.h"
+#include "common/json/ordered_json.h"
 #include "common/json/parse_json.h"
 
 namespace espalier::grammar {
@@ -89,7 +90,7 @@ absl::Status CheckNumber(const Json& value, const std::string& path,
   if (is_positive && value.get<double>() <= 0) {
     return Refusal(path, "must be above 0");
   }
-  if (!ParseDecimal(value.dump())) return Refusal(path, "has too many digits");
+  if (!ParseDecimal(ToText(value))) return Refusal(path, "has too many digits");
   return absl::OkStatus();
 }
 
@@ -148,7 +149,7 @@ absl::StatusOr<std::unique_ptr<SchemaDocument>> SchemaDocument::Parse(
   // Which checks the depth and the keys; it does not keep their order.
   RETURN_IF_ERROR(ParseJson({text.data(), text.size()}, "").status());
   std::unique_ptr<SchemaDocument> document(
-      new SchemaDocument(Json::parse(text)));
+      new SchemaDocument(ReadOrderedJson({text.data(), text.size()})));
   document->FindAnchors(document->root_);
   RETURN_IF_ERROR(document->Check(document->root_, ""));
   return document;
@@ -164,7 +165,7 @@ const Regex& SchemaDocument::RegexOf(const std::string& pattern) const {
 
 const Json& SchemaDocument::Add(const Json& schema, absl::string_view keyword,
                                 Json stands) {
-  const Json*& known = added_to_[{&schema, stands.dump()}];
+  const Json*& known = added_to_[{&schema, ToText(stands)}];
   if (known == nullptr) {
     known = &added_.emplace_back(std::move(stands));
     paths_[known] = Under(paths_.at(&schema), keyword);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/grammar/string_formats.h"
 #include "common/grammar/work_budget.h"
+#include "common/json/ordered_json.h"
 
 namespace espalier::grammar {
 namespace {
@@ -235,7 +236,7 @@ std::optional<Decimal> DecimalOf(const Json& number) {
   // Its shortest text would be another integer.
   const bool is_rounded =
       number.is_number_float() && std::abs(number.get<double>()) >= 0x1p53;
-  if (!is_rounded) return ParseDecimal(number.dump());
+  if (!is_rounded) return ParseDecimal(ToText(number));
   return ParseDecimal(absl::StrFormat("%.0f", number.get<double>()));
 }
 

@@ -7,6 +7,7 @@
 #include "common/grammar/json_grammar.h"
 #include "common/grammar/regex.h"
 #include "common/grammar/schema_grammar.h"
+#include "common/json/ordered_json.h"
 #include "common/json/parse_json.h"
 
 namespace espalier::grammar {
@@ -118,9 +119,9 @@ class Rewriter {
 absl::StatusOr<std::string> WithOwnGrammars(absl::string_view tag,
                                             bool compact) {
   RETURN_IF_ERROR(ParseJson({tag.data(), tag.size()}, "").status());
-  Json json = Json::parse(tag);
+  Json json = ReadOrderedJson({tag.data(), tag.size()});
   RETURN_IF_ERROR(Rewriter(compact).Rewrite(json, ""));
-  return json.dump();
+  return ToText(json);
 }
 
 }  // namespace espalier::grammar

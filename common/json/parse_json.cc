@@ -117,4 +117,9 @@ absl::StatusOr<Json> ParseJsonObject(std::string_view text,
   return json;
 }
 
+std::string ToText(const Json& json) {
+  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                   Json::error_handler_t::replace);
+}
+
 }  // namespace espalier

@@ -19,6 +19,9 @@ absl::StatusOr<nlohmann::json> ParseJson(std::string_view text,
 absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text,
                                                const std::string& source);
 
+// One line of UTF-8, in which U+FFFD stands for bytes that are none.
+std::string ToText(const nlohmann::json& json);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_COMMON_JSON_PARSE_JSON_H_

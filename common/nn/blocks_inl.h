@@ -30,7 +30,7 @@ struct BlockTileArgs {
   const std::byte* weights = nullptr;
   BlockFormat format;  // of the weights
   int64_t blocks = 0;
-  const std::byte* next = nullptr;  // as many blocks, which a tile may fetch
+  const std::byte* next = nullptr;  // as many blocks, fetched meanwhile
   float* sums = nullptr;            // [rows][kPanelOutputs], added to
 };
 
@@ -44,8 +44,8 @@ typename I::V::Reg LoadScales(bool wide, const std::byte* scales, int64_t at) {
 }
 
 // R rows times some blocks of a panel, as many outputs at a time as there are
-// registers for. Row: RowBlock or FineRowBlock. fetch: `next` meanwhile.
-template <typename I, typename Row, int bits, bool minimums, bool fetch>
+// registers for. Row: RowBlock or FineRowBlock.
+template <typename I, typename Row, int bits, bool minimums>
 struct BlockTile {
   using V = typename I::V;
   using Int = typename I::Int;
@@ -75,9 +75,9 @@ struct BlockTile {
         t.sums);
     for (int64_t block = 0; block < t.blocks; ++block) {
       for (int part = 0; part < kParts; ++part) {
-        if (t.format.group == kBlockInputs) {
+        if (bits == 4 || t.format.group == kBlockInputs) {
           AddGroup<R, kBlockInputs>(step, 0, part, sums);
-        } else {
+        } else if constexpr (bits == 8) {
           AddGroup<R, kHalfInputs>(step, 0, part, sums);
           AddGroup<R, kHalfInputs>(step, 1, part, sums);
         }
@@ -137,7 +137,7 @@ struct BlockTile {
     const std::byte* scales = nullptr;
     int64_t scale_bytes = 0;  // from scales to minimums
     bool wide = false;
-    const std::byte* next = nullptr;  // the block to fetch, if any
+    const std::byte* next = nullptr;  // the block to fetch
     const std::byte* next_scales = nullptr;
     const std::byte* row = nullptr;  // first row's block
     int64_t row_stride = 0;          // bytes
@@ -149,13 +149,11 @@ struct BlockTile {
     // for the lines of a whole block. `bytes` from `at` on: of this block.
     template <int64_t bytes>
     void FetchCodes(int64_t at) const {
-      if constexpr (!fetch) return;
       ESPALIER_UNROLL
       for (int64_t i = 0; i < bytes; i += 64) Fetch(next + at + i);
     }
     template <int64_t bytes>
     void FetchScales(int64_t at) const {
-      if constexpr (!fetch) return;
       ESPALIER_UNROLL
       for (int64_t i = 0; i < bytes; i += 64) Fetch(next_scales + at + i);
     }
@@ -310,24 +308,18 @@ BlockTileRun BlockTileFor(int64_t rows) {
   return Kind::template Run<R>;
 }
 
-template <typename I, typename Row, int bits, bool fetch>
+template <typename I, typename Row, int bits>
 BlockTileRun ChooseBlockTile(const BlockFormat& format, int64_t rows) {
   constexpr int R = I::kTileRows;
   return format.minimums
-             ? BlockTileFor<BlockTile<I, Row, bits, true, fetch>, R>(rows)
-             : BlockTileFor<BlockTile<I, Row, bits, false, fetch>, R>(rows);
-}
-
-template <typename I, typename Row, bool fetch>
-BlockTileRun ChooseBlockTile(const BlockFormat& format, int64_t rows) {
-  return format.bits == 8 ? ChooseBlockTile<I, Row, 8, fetch>(format, rows)
-                          : ChooseBlockTile<I, Row, 4, fetch>(format, rows);
+             ? BlockTileFor<BlockTile<I, Row, bits, true>, R>(rows)
+             : BlockTileFor<BlockTile<I, Row, bits, false>, R>(rows);
 }
 
 template <typename I, typename Row>
-void RunBlockTile(const BlockTileArgs& t, int64_t rows, bool fetch) {
-  (fetch ? ChooseBlockTile<I, Row, true>(t.format, rows)
-         : ChooseBlockTile<I, Row, false>(t.format, rows))(t);
+BlockTileRun ChooseBlockTile(const BlockFormat& format, int64_t rows) {
+  return format.bits == 8 ? ChooseBlockTile<I, Row, 8>(format, rows)
+                          : ChooseBlockTile<I, Row, 4>(format, rows);
 }
 
 // Blocks that all tiles of rows are multiplied with in turn: they and the rows'
@@ -336,7 +328,8 @@ constexpr int64_t kSegmentBlocks = 8;
 // Rows whose sums wait: their number decides how often blocks are read again.
 constexpr int64_t kWaitingRows = 64;
 
-// All tiles of some rows times one panel.
+// All tiles of some rows times one panel. fetch: the first tile fetches what
+// comes after its weights; another one fetches its own, which are in the cache.
 template <typename I, typename Row>
 void AddPanel(const LinearArgs& a, const std::byte* panel, int64_t first_row,
               int64_t num_rows, bool fetch, float* sums) {
@@ -350,16 +343,16 @@ void AddPanel(const LinearArgs& a, const std::byte* panel, int64_t first_row,
     BlockTileArgs t = {.row_stride = a.x_stride,
                        .weights = weights,
                        .format = a.weights.format,
-                       .blocks = left < segment ? left : segment,
-                       .next = weights + kFetchAhead};
+                       .blocks = left < segment ? left : segment};
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t begin = num_rows * tile / tiles;
       const int64_t rows = num_rows * (tile + 1) / tiles - begin;
       t.rows = static_cast<const std::byte*>(a.x) +
                (first_row + begin) * a.x_stride +
                block * static_cast<int64_t>(sizeof(Row));
+      t.next = weights + (fetch && tile == 0 ? kFetchAhead : 0);
       t.sums = sums + begin * kPanelOutputs;
-      RunBlockTile<I, Row>(t, rows, fetch && tile == 0);
+      ChooseBlockTile<I, Row>(t.format, rows)(t);
     }
   }
 }

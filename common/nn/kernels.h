@@ -50,7 +50,7 @@ struct BlockFormat {
   int bits = 8;
   bool minimums = false;  // with 8 bits: no code is above 127
   bool wide_scales = false;
-  int64_t group = 32;  // or 16
+  int64_t group = 32;  // with 8 bits: or 16
 };
 
 static inline int64_t CodeBytes(const BlockFormat& format) {

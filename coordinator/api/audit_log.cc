@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/json/ordered_json.h"
 #include "common/obs/log.h"
 #include "nlohmann/json.hpp"
 
@@ -30,7 +31,7 @@ absl::Status AppendTo(int file, const std::string& line) {
 }
 
 Json ParseOwn(const std::string& json) {
-  return json.empty() ? Json() : Json::parse(json);
+  return json.empty() ? Json() : ReadOrderedJson(json);
 }
 
 std::string LineOf(const AuditEntry& entry, int64_t dropped) {
@@ -45,8 +46,7 @@ std::string LineOf(const AuditEntry& entry, int64_t dropped) {
                                 ? "allowed"
                                 : std::string(entry.decision.message())}};
   if (dropped > 0) line["refusals_without_line"] = dropped;
-  return line.dump(-1, ' ', /*ensure_ascii=*/false,
-                   Json::error_handler_t::replace);
+  return ToText(line);
 }
 
 }  // namespace

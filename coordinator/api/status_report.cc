@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "common/base/utf8.h"
 #include "common/base/version.h"
+#include "common/json/parse_json.h"
 #include "common/rpc/peer_state_name.h"
 #include "coordinator/metrics/metrics_snapshot.h"
 #include "nlohmann/json.hpp"
@@ -201,10 +202,6 @@ json RoundsJson(const JournalRequest& request, const Tokenizer& tokenizer) {
   return out;
 }
 
-std::string Dumped(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 // The latest requests, and the rounds of the chosen one.
 void AddRequests(const RoundJournal& journal, const std::string& chosen,
                  const Tokenizer& tokenizer, json& report) {
@@ -289,14 +286,14 @@ std::string StatusReport::Json(absl::string_view query) const {
     report["http_has_tls"] = http_has_tls_;
     report["open_listeners"] = open_listeners_;
   }
-  return Dumped(report);
+  return ToText(report);
 }
 
 std::optional<std::string> StatusReport::OwnRounds(
     const std::string& request_id) const {
   const auto request = options_.coordinator->journal().FindOwn(request_id);
   if (!request) return std::nullopt;
-  return Dumped(RoundsJson(*request, *options_.tokenizer));
+  return ToText(RoundsJson(*request, *options_.tokenizer));
 }
 
 void StatusReport::AddOpenListeners(absl::Span<const std::string> lines) {

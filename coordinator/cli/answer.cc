@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/printable.h"
+#include "common/json/ordered_json.h"
 #include "nlohmann/json.hpp"
 
 namespace espalier::cli {
@@ -185,8 +186,7 @@ std::string ToJson(const Answer& answer) {
     json["logprobs"] = LogprobsJson(answer.logprobs);
   if (answer.resumptions > 0) json["resumptions"] = answer.resumptions;
   if (answer.prompt) json["prompt"] = PromptJson(*answer.prompt);
-  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
-                   Json::error_handler_t::replace);
+  return ToText(json);
 }
 
 std::vector<std::string> WarningsOf(const Answer& answer) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/json/ordered_json.h"
 #include "nlohmann/json.hpp"
 
 namespace espalier::cli {
@@ -60,7 +61,7 @@ class EventReader {
   // The answer of a stream that ended with this status.
   absl::StatusOr<Answer> Finish(int http_status) {
     if (http_status != 200) {
-      const Json body = Json::parse(rest_, nullptr, /*exceptions=*/false);
+      const Json body = ReadOrderedJson(rest_);
       error_ = body.is_object() ? body.value("error", Json()) : Json();
     }
     if (http_status == 200 && error_.is_null()) return std::move(answer_);
@@ -74,8 +75,7 @@ class EventReader {
 
  private:
   void Read(const std::string& text, size_t begin, size_t end) {
-    const Json event = Json::parse(text.data() + begin, text.data() + end,
-                                   nullptr, /*exceptions=*/false);
+    const Json event = ReadOrderedJson({text.data() + begin, end - begin});
     if (!event.is_object()) return;
     if (event.contains("error")) error_ = event["error"];
     for (const Json& choice : event.value("choices", Json::array())) {
@@ -122,7 +122,7 @@ absl::StatusOr<Answer> HttpClient::Generate(const v1::GenerateRequest& request,
   EventReader reader(on_text);
   const absl::StatusOr<int> status = client->Post(
       request.has_chat() ? "/v1/chat/completions" : "/v1/completions",
-      ToBody(request).dump(),
+      ToText(ToBody(request)),
       {.timeout = options.timeout, .interrupt = options.interrupt},
       [&reader](absl::string_view part) { reader.Add(part); });
   RETURN_IF_ERROR(status.status());

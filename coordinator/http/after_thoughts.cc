@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/status_macros.h"
-#include "common/chat/ordered_json.h"
+#include "common/json/ordered_json.h"
 #include "common/speculation/request_errors.h"
 #include "coordinator/http/json_read.h"
 
@@ -51,7 +51,7 @@ absl::Status HoldAfterThoughts(v1::StructuredOutput& output) {
                          {"end", "</think>"}};
   const Json blank = {{"type", "const_string"}, {"value", "\n\n"}};
   Json elements = Json::array({thoughts, blank, std::move(format)});
-  output.set_structural_tag(Dump(
+  output.set_structural_tag(ToText(
       {{"type", "structural_tag"},
        {"format", {{"type", "sequence"}, {"elements", std::move(elements)}}}}));
   return absl::OkStatus();

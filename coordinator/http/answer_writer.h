@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/json/ordered_json.h"
 #include "coordinator/http/json_read.h"
 #include "espalier/v1/inference.pb.h"
 
@@ -33,7 +34,7 @@ struct AnswerName {
 
 // A server-sent event without a name, and one with.
 inline std::string Event(const Json& data) {
-  return absl::StrCat("data: ", Dump(data), "\n\n");
+  return absl::StrCat("data: ", ToText(data), "\n\n");
 }
 inline std::string NamedEvent(const std::string& name, const Json& data) {
   return absl::StrCat("event: ", name, "\n", Event(data));

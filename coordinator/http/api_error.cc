@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "common/json/ordered_json.h"
 #include "common/speculation/request_errors.h"
 
 namespace espalier::coordinator {
@@ -118,7 +119,7 @@ Json AnthropicError(const absl::Status& status) {
 
 http::Response ErrorResponse(const absl::Status& status, ErrorShape shape) {
   http::Response response = {.status = HttpStatus(status),
-                             .body = Dump(shape(status))};
+                             .body = ToText(shape(status))};
   if (const auto delay = RetryAfter(status)) {
     const int64_t ms =
         absl::ToInt64Milliseconds(absl::Ceil(*delay, absl::Milliseconds(1)));

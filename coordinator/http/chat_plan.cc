@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "common/base/status_macros.h"
+#include "common/json/ordered_json.h"
 #include "common/speculation/request_errors.h"
 #include "coordinator/http/after_thoughts.h"
 #include "coordinator/http/generic_tools.h"
@@ -46,7 +47,7 @@ absl::Status HoldToTools(const ToolFormat& format, ApiRequest& request) {
                       "an output that is held to another form has no calls: "
                       "set tool_choice to \"none\"");
   }
-  output.set_structural_tag(Dump(tag));
+  output.set_structural_tag(ToText(tag));
   request.names.emplace_back("structured_output.structural_tag", "tools");
   return absl::OkStatus();
 }
@@ -75,7 +76,7 @@ absl::Status PlanChat(const ServedModel& model, ApiRequest& request) {
       request.warnings.push_back(
           "thinking: the model's template has no choice");
     } else if (chat.template_args().empty()) {
-      chat.set_template_args(Dump({{"enable_thinking", *request.thinking}}));
+      chat.set_template_args(ToText({{"enable_thinking", *request.thinking}}));
     }
   }
   const bool may_think = absl::StrContains(jinja, "think>");

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/json/ordered_json.h"
 #include "common/speculation/request_errors.h"
 #include "coordinator/http/generation_fields.h"
 
@@ -82,7 +83,7 @@ absl::Status ReadMember(const std::string& path, const std::string& name,
   }
   if (name == "tool_calls") {
     if (!value.is_array()) return FieldError(field, "must be a list of calls");
-    if (!value.empty()) out.set_tool_calls(Dump(value));
+    if (!value.empty()) out.set_tool_calls(ToText(value));
     return absl::OkStatus();
   }
   if (IsEmptyEcho(name, value)) return absl::OkStatus();
@@ -98,14 +99,14 @@ absl::Status TemplateArguments(absl::string_view name, const Json& value,
                                ApiRequest& out) {
   if (!value.is_object()) return FieldError(name, "must be an object");
   if (!value.empty()) {
-    out.generate.mutable_chat()->set_template_args(Dump(value));
+    out.generate.mutable_chat()->set_template_args(ToText(value));
   }
   return absl::OkStatus();
 }
 
 absl::Status Tools(absl::string_view name, const Json& value, ApiRequest& out) {
   ASSIGN_OR_RETURN(out.tools.tools, ReadTools(name, value));
-  if (!value.empty()) out.generate.mutable_chat()->set_tools(Dump(value));
+  if (!value.empty()) out.generate.mutable_chat()->set_tools(ToText(value));
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/json/ordered_json.h"
 #include "coordinator/http/api_error.h"
 #include "coordinator/http/logprobs_json.h"
 #include "coordinator/http/route.h"
@@ -217,7 +218,7 @@ class WholeChat final : public ChatWriter {
       body["prompt_logprobs"] = std::move(prompt_logprobs_);
     }
     body["espalier"] = usage_.Espalier();
-    return Dump(body);
+    return ToText(body);
   }
 
   std::string Fail(const absl::Status&) override { return ""; }

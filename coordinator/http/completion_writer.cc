@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/json/ordered_json.h"
 #include "coordinator/http/api_error.h"
 #include "coordinator/http/logprobs_json.h"
 #include "coordinator/http/usage_json.h"
@@ -65,7 +66,7 @@ class CompletionWriter final : public AnswerWriter {
     }
     body["usage"] = usage_.OpenAiUsage();
     body["espalier"] = usage_.Espalier();
-    if (!stream_) return Dump(body);
+    if (!stream_) return ToText(body);
     return (include_usage_ ? Event(body) : "") + kDoneEvent;
   }
 

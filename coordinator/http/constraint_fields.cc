@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/json/ordered_json.h"
 #include "common/speculation/request_errors.h"
 #include "coordinator/http/generation_fields.h"
 
@@ -24,7 +25,7 @@ absl::StatusOr<v1::StructuredOutput*> NewConstraint(absl::string_view field,
 
 // A text, or what is to be written as one.
 std::string AsText(const Json& json) {
-  return json.is_string() ? json.get<std::string>() : Dump(json);
+  return json.is_string() ? json.get<std::string>() : ToText(json);
 }
 
 absl::Status SetSchema(absl::string_view field, const Json& schema,

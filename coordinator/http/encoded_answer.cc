@@ -5,6 +5,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
+#include "common/json/ordered_json.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -26,7 +27,7 @@ class EncodedAnswer final : public http::Answer {
     if (!result_->tokens) return std::nullopt;
     const Generator::Tokens& tokens = *result_->tokens;
     if (!tokens.ok()) return Head{ErrorResponse(tokens.status(), error_)};
-    return Head{{.body = Dump(write_(*tokens))}};
+    return Head{{.body = ToText(write_(*tokens))}};
   }
   std::optional<std::string> Next() override { return ""; }
 

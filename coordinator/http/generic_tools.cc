@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/chat/ordered_json.h"
+#include "common/json/ordered_json.h"
 #include "common/speculation/request_errors.h"
 #include "coordinator/http/json_read.h"
 
@@ -15,7 +15,7 @@ std::string Instructions(const Json& tools) {
   std::string text =
       "You may call functions to help the user. The functions, one a line, "
       "as JSON:\n<tools>\n";
-  for (const Json& tool : tools) absl::StrAppend(&text, Dump(tool), "\n");
+  for (const Json& tool : tools) absl::StrAppend(&text, ToText(tool), "\n");
   return absl::StrCat(
       text,
       "</tools>\nTo call a function, answer with its name and arguments as "
@@ -55,9 +55,9 @@ absl::StatusOr<std::string> CallsAsText(const std::string& field,
     const std::string written = arguments == nullptr ? "{}"
                                 : arguments->is_string()
                                     ? arguments->get<std::string>()
-                                    : Dump(*arguments);
+                                    : ToText(*arguments);
     absl::StrAppend(&text, text.empty() ? "" : "\n",
-                    "<tool_call>\n{\"name\": ", Dump(*name),
+                    "<tool_call>\n{\"name\": ", ToText(*name),
                     ", \"arguments\": ", written, "}\n</tool_call>");
   }
   return text;

@@ -4,15 +4,14 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "nlohmann/json.hpp"
+#include "common/json/ordered_json.h"
 
 namespace espalier::coordinator {
 namespace {
 
 // The text that a JSON string stands for; empty: it is none.
 std::string Unquoted(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, /*cb=*/nullptr,
-                                          /*allow_exceptions=*/false);
+  const auto json = ReadOrderedJson(text);
   return json.is_string() ? json.get<std::string>() : "";
 }
 

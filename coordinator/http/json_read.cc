@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
-#include "common/chat/ordered_json.h"
+#include "common/json/ordered_json.h"
 #include "common/speculation/request_errors.h"
 
 namespace espalier::coordinator {
@@ -62,7 +62,7 @@ absl::StatusOr<int64_t> ReadInteger(absl::string_view field, const Json& json,
           static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   if (is_huge || json.get<int64_t>() < least || json.get<int64_t>() > most) {
     return FieldError(
-        field, absl::StrCat(json.dump(), " is not in ", least, " .. ", most));
+        field, absl::StrCat(ToText(json), " is not in ", least, " .. ", most));
   }
   return json.get<int64_t>();
 }
@@ -133,11 +133,6 @@ absl::Status CheckMembers(absl::string_view field, const Json& json,
 
 std::string Item(absl::string_view field, size_t index) {
   return absl::StrCat(field, "[", index, "]");
-}
-
-std::string Dump(const Json& json) {
-  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
-                   Json::error_handler_t::replace);
 }
 
 }  // namespace espalier::coordinator

@@ -47,8 +47,6 @@ absl::Status CheckMembers(absl::string_view field, const Json& json,
 const Json* Find(const Json& object, absl::string_view name);
 // "field[3]"
 std::string Item(absl::string_view field, size_t index);
-// The text of a response; what is no UTF-8 becomes U+FFFD.
-std::string Dump(const Json& json);
 
 }  // namespace espalier::coordinator
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/json/ordered_json.h"
 #include "common/speculation/request_errors.h"
 #include "coordinator/http/generation_fields.h"
 
@@ -65,7 +66,7 @@ absl::Status AddCall(const std::string& path, const Json& block, Blocks& out) {
   out.calls.push_back(
       {{"id", id},
        {"type", "function"},
-       {"function", {{"name", name}, {"arguments", Dump(*input)}}}});
+       {"function", {{"name", name}, {"arguments", ToText(*input)}}}});
   return absl::OkStatus();
 }
 
@@ -135,7 +136,7 @@ absl::Status AddMessage(const std::string& path, const Json& message,
   if (!blocks.texts.empty()) {
     out.set_content(absl::StrJoin(blocks.texts, "\n"));
   }
-  if (!blocks.calls.empty()) out.set_tool_calls(Dump(blocks.calls));
+  if (!blocks.calls.empty()) out.set_tool_calls(ToText(blocks.calls));
   return absl::OkStatus();
 }
 
@@ -194,7 +195,7 @@ absl::Status ToolList(absl::string_view name, const Json& value,
   }
   ASSIGN_OR_RETURN(out.tools.tools, ReadTools(name, functions));
   if (!functions.empty()) {
-    out.generate.mutable_chat()->set_tools(Dump(functions));
+    out.generate.mutable_chat()->set_tools(ToText(functions));
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/json/ordered_json.h"
 #include "coordinator/http/api_error.h"
 #include "coordinator/http/route.h"
 #include "coordinator/http/usage_json.h"
@@ -24,7 +25,7 @@ struct Block {
     if (kind == Kind::kThinking) {
       return {{"type", "thinking"}, {"thinking", text}, {"signature", ""}};
     }
-    Json input = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    Json input = ReadOrderedJson(text);
     // Arguments that break off are no object.
     if (!input.is_object()) input = Json::object();
     return {{"type", "tool_use"}, {"id", id}, {"name", name}, {"input", input}};
@@ -67,7 +68,7 @@ class MessagesWriter final : public AnswerWriter {
   }
 
   std::string Finish() override {
-    if (!stream_) return Dump(Message(StopReason()));
+    if (!stream_) return ToText(Message(StopReason()));
     std::string events;
     EndBlock(events);
     const Json delta = {{"stop_reason", StopReason()},

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/version.h"
+#include "common/json/ordered_json.h"
 #include "coordinator/http/route.h"
 
 namespace espalier::coordinator {
@@ -106,7 +107,7 @@ void AddOpenApiRoute(Routes& routes) {
                     .handle = {},
                     .needs_key = false,
                     .summary = "this description"});
-  routes.back().handle = [body = Dump(Description(routes))](
+  routes.back().handle = [body = ToText(Description(routes))](
                              const http::Request&, const http::Wake&) {
     return Answered(http::Response{.body = body});
   };

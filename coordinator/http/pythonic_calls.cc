@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "common/json/ordered_json.h"
 #include "coordinator/http/json_read.h"
 
 namespace espalier::coordinator {
@@ -87,7 +88,7 @@ class Parser {
     if (word == "True" || word == "true") return Json(true);
     if (word == "False" || word == "false") return Json(false);
     if (word == "None" || word == "null") return Json(nullptr);
-    Json number = Json::parse(word, nullptr, /*allow_exceptions=*/false);
+    Json number = ReadOrderedJson(word);
     if (number.is_number()) return number;
     return std::nullopt;
   }
@@ -167,7 +168,7 @@ class PythonicCalls final : public OutputParser {
     for (size_t i = 0; i < calls->size(); ++i) {
       out.AddCall({.index = static_cast<int64_t>(i),
                    .name = (*calls)[i].name,
-                   .arguments = Dump((*calls)[i].arguments)});
+                   .arguments = ToText((*calls)[i].arguments)});
     }
   }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/json/ordered_json.h"
 #include "common/speculation/request_errors.h"
 #include "coordinator/http/chat_request.h"
 #include "coordinator/http/generation_fields.h"
@@ -42,11 +43,12 @@ absl::Status AddFunctionCall(const std::string& path, const Json& item,
                    TextOf(path, item, "arguments"));
   v1::ChatMessage& message = CallingMessage(chat);
   Json calls = Json::array();
-  if (!message.tool_calls().empty()) calls = Json::parse(message.tool_calls());
+  if (!message.tool_calls().empty())
+    calls = ReadOrderedJson(message.tool_calls());
   calls.push_back({{"id", id},
                    {"type", "function"},
                    {"function", {{"name", name}, {"arguments", arguments}}}});
-  message.set_tool_calls(Dump(calls));
+  message.set_tool_calls(ToText(calls));
   return absl::OkStatus();
 }
 
@@ -112,7 +114,7 @@ absl::Status FunctionTools(absl::string_view name, const Json& value,
   }
   ASSIGN_OR_RETURN(out.tools.tools, ReadTools(name, functions));
   if (!functions.empty()) {
-    out.generate.mutable_chat()->set_tools(Dump(functions));
+    out.generate.mutable_chat()->set_tools(ToText(functions));
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/json/ordered_json.h"
 #include "coordinator/http/api_error.h"
 #include "coordinator/http/route.h"
 #include "coordinator/http/usage_json.h"
@@ -93,7 +94,7 @@ class ResponsesWriter final : public AnswerWriter {
   std::string Finish() override {
     const char* status = is_cut_ ? "incomplete" : "completed";
     const Json whole = Whole(status);
-    if (!stream_) return Dump(whole);
+    if (!stream_) return ToText(whole);
     std::string events;
     Emit(is_cut_ ? "response.incomplete" : "response.completed",
          {{"response", whole}}, events);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/secret_number.h"
+#include "common/json/ordered_json.h"
 #include "common/speculation/trace_context.h"
 
 namespace espalier::coordinator {
@@ -13,7 +14,7 @@ std::unique_ptr<http::Answer> Answered(http::Response response) {
 }
 
 std::unique_ptr<http::Answer> Answered(const Json& body) {
-  return Answered(http::Response{.body = Dump(body)});
+  return Answered(http::Response{.body = ToText(body)});
 }
 
 std::unique_ptr<http::Answer> Failed(const absl::Status& status,

@@ -12,6 +12,7 @@
 #include "common/base/peak_memory.h"
 #include "common/base/status_macros.h"
 #include "common/config/flag_set.h"
+#include "common/json/ordered_json.h"
 #include "common/model/load/load_model.h"
 #include "coordinator/local/engine_commands.h"
 #include "coordinator/local/forward_cost.h"
@@ -107,10 +108,10 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> TimedLoad(
 void PrintHead(const ModelInfo& info, const LoadCost& load, uint32_t context,
                bool json, std::ostream& out) {
   if (json) {
-    out << nlohmann::ordered_json{{"load_s", load.seconds},
-                                  {"weight_bytes", load.weight_bytes},
-                                  {"base_bytes", load.base_bytes},
-                                  {"peak_bytes", load.peak_bytes}}
+    out << ToText(nlohmann::ordered_json{{"load_s", load.seconds},
+                                         {"weight_bytes", load.weight_bytes},
+                                         {"base_bytes", load.base_bytes},
+                                         {"peak_bytes", load.peak_bytes}})
         << std::endl;
     return;
   }
@@ -137,13 +138,13 @@ void PrintColumns(bool as_served, std::ostream& out) {
 void Print(const ForwardCost& cost, int64_t threads, bool json,
            std::ostream& out) {
   if (json) {
-    out << nlohmann::ordered_json{{"rows", cost.rows},
-                                  {"threads", threads},
-                                  {"ms", cost.ms},
-                                  {"gb_per_s", cost.gb_per_s},
-                                  {"gflop_per_s", cost.gflop_per_s},
-                                  {"times_floor", cost.times_floor},
-                                  {"times_first", cost.times_first}}
+    out << ToText(nlohmann::ordered_json{{"rows", cost.rows},
+                                         {"threads", threads},
+                                         {"ms", cost.ms},
+                                         {"gb_per_s", cost.gb_per_s},
+                                         {"gflop_per_s", cost.gflop_per_s},
+                                         {"times_floor", cost.times_floor},
+                                         {"times_first", cost.times_first}})
         << std::endl;
   } else {
     out << absl::StrFormat("%6d %8d %10.2f %10.1f %12.1f %10.2f %10.2f",
@@ -156,9 +157,9 @@ void Print(const ForwardCost& cost, int64_t threads, bool json,
 void PrintFloor(const ForwardCosts& costs, int64_t threads, bool json,
                 std::ostream& out) {
   if (json) {
-    out << nlohmann::ordered_json{{"read_floor_ms", costs.floor_ms},
-                                  {"threads", threads},
-                                  {"gb_per_s", costs.floor_gb_per_s}}
+    out << ToText(nlohmann::ordered_json{{"read_floor_ms", costs.floor_ms},
+                                         {"threads", threads},
+                                         {"gb_per_s", costs.floor_gb_per_s}})
         << std::endl;
   } else {
     out << absl::StrFormat("%6s %8d %10.2f %10.1f", "floor", threads,
@@ -170,11 +171,10 @@ void PrintFloor(const ForwardCosts& costs, int64_t threads, bool json,
 void Print(const DecodingSpeed& speed, int64_t threads, bool json,
            std::ostream& out) {
   if (json) {
-    out << nlohmann::ordered_json{{"threads", threads},
-                                  {"plain_tokens_per_s",
-                                   speed.plain_tokens_per_s},
-                                  {"prefill_tokens_per_s",
-                                   speed.prefill_tokens_per_s}}
+    out << ToText(nlohmann::ordered_json{
+               {"threads", threads},
+               {"plain_tokens_per_s", speed.plain_tokens_per_s},
+               {"prefill_tokens_per_s", speed.prefill_tokens_per_s}})
         << std::endl;
   } else {
     out << absl::StrFormat(
@@ -187,9 +187,8 @@ void Print(const DecodingSpeed& speed, int64_t threads, bool json,
 void PrintServed(int64_t rows, double ms, int64_t threads, bool json,
                  std::ostream& out) {
   if (json) {
-    out << nlohmann::ordered_json{{"rows", rows},
-                                  {"threads", threads},
-                                  {"served_ms", ms}}
+    out << ToText(nlohmann::ordered_json{
+               {"rows", rows}, {"threads", threads}, {"served_ms", ms}})
         << std::endl;
   } else {
     out << absl::StrFormat("%6d %8d %10.2f", rows, threads, ms) << std::endl;

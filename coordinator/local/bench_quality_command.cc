@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/config/flag_set.h"
+#include "common/json/ordered_json.h"
 #include "common/model/files/model_identity.h"
 #include "common/model/load/load_model.h"
 #include "common/tokenizer/tokenizer.h"
@@ -115,13 +116,14 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
 void Print(const ModelInfo& info, const TextAgreement& agreement, bool json,
            std::ostream& out) {
   if (json) {
-    out << nlohmann::ordered_json{{"compute_type", info.compute_dtype},
-                                  {"kv_cache_type", info.kv_cache_type},
-                                  {"backend", info.backend},
-                                  {"positions", agreement.positions},
-                                  {"kl", agreement.mean_kl()},
-                                  {"top1", agreement.top1()},
-                                  {"perplexity", agreement.perplexity()}}
+    out << ToText(
+               nlohmann::ordered_json{{"compute_type", info.compute_dtype},
+                                      {"kv_cache_type", info.kv_cache_type},
+                                      {"backend", info.backend},
+                                      {"positions", agreement.positions},
+                                      {"kl", agreement.mean_kl()},
+                                      {"top1", agreement.top1()},
+                                      {"perplexity", agreement.perplexity()}})
         << std::endl;
   } else {
     out << absl::StrFormat("%12s %10d %12.6f %9.2f %% %12.4f",

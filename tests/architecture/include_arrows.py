@@ -114,13 +114,13 @@ ARROWS = {
                            "common/trace", "coordinator/control", "coordinator/merge",
                            "coordinator/metrics", "coordinator/peers",
                            "coordinator/session", "coordinator/tenants"],
-    "coordinator/api": ["common/base", "common/chat", "common/obs", "common/rpc",
+    "coordinator/api": ["common/base", "common/chat", "common/json", "common/obs", "common/rpc",
                         "common/speculation",
                         "common/tokenizer", "coordinator/metrics",
                         "coordinator/rounds",
                         "coordinator/session"],
     # The API over HTTP, in terms of the API of our own.
-    "coordinator/http": ["common/base", "common/chat", "common/http", "common/obs",
+    "coordinator/http": ["common/base", "common/http", "common/json", "common/obs",
                          "common/rpc", "common/speculation", "coordinator/api"],
     # A peer with several replicas as one endpoint.
     "coordinator/pool": ["common/base", "common/rpc", "common/speculation"],
@@ -138,14 +138,14 @@ ARROWS = {
                                      "coordinator", "coordinator/in_process_peers"],
     # The command line is a client; it builds n-gram tables as well. It reads the
     # identity of a model.
-    "coordinator/cli": ["common/base", "common/config", "common/http", "common/rpc"],
+    "coordinator/cli": ["common/base", "common/config", "common/http", "common/json", "common/rpc"],
     "coordinator/cli/flags": ["common/base", "common/config", "coordinator/cli"],
     "coordinator/cli/bench": ["common/base", "common/config", "common/json",
                               "coordinator/cli", "coordinator/cli/flags"],
     "coordinator/cli/cluster": ["common/base", "common/config", "common/model/files",
                                 "common/rpc", "common/speculation", "coordinator/cli",
                                 "coordinator/cli/flags"],
-    "coordinator/cli/text": ["common/base", "common/config", "common/model/files",
+    "coordinator/cli/text": ["common/base", "common/config", "common/json", "common/model/files",
                              "common/tokenizer",
                              "coordinator/cli", "coordinator/cli/flags",
                              "drafter/ngram"],

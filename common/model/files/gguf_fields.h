@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "common/json/json_fields.h"
+#include "common/json/parse_json.h"
 #include "common/model/files/model_config.h"
 #include "nlohmann/json.hpp"
 
@@ -42,7 +43,7 @@ class GgufFields {
   void Refuse(const char* name, const nlohmann::json& neutral) {
     if (!Has(name)) return;
     const nlohmann::json& value = fields_.json()[Key(name)];
-    if (value != neutral) Unimplemented(name, value.dump());
+    if (value != neutral) Unimplemented(name, ToText(value));
   }
 
   const absl::Status& status() const { return fields_.status(); }

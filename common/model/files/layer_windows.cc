@@ -1,6 +1,7 @@
 #include "common/model/files/layer_windows.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/json/parse_json.h"
 
 namespace espalier {
 namespace {
@@ -36,7 +37,7 @@ std::optional<std::vector<bool>> ReadLayerTypes(JsonFields& fields,
   for (int64_t i = 0; i < config.num_layers; ++i) {
     sliding.push_back(types[i] == "sliding_attention");
     if (!sliding.back() && types[i] != "full_attention") {
-      fields.Unimplemented(absl::StrCat("layer_types: ", types[i].dump()));
+      fields.Unimplemented(absl::StrCat("layer_types: ", ToText(types[i])));
     }
   }
   return sliding;
@@ -96,7 +97,7 @@ void CheckFullAttention(JsonFields& fields) {
   if (!types.is_array()) fields.Fail("layer_types", "must be a list");
   for (const Json& type : types) {
     if (type != "full_attention") {
-      fields.Unimplemented(absl::StrCat("layer_types: ", type.dump()));
+      fields.Unimplemented(absl::StrCat("layer_types: ", ToText(type)));
     }
   }
 }

@@ -92,9 +92,8 @@ absl::StatusOr<TensorView> ReadEntry(const Json& entry,
   TensorView view;
   const DTypeRow* const dtype = DTypeFromJson(entry["dtype"]);
   if (dtype == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "has the unknown dtype ",
-        entry["dtype"].dump(-1, ' ', false, Json::error_handler_t::replace)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("has the unknown dtype ", ToText(entry["dtype"])));
   }
   view.dtype = dtype->dtype;
   std::optional<std::vector<int64_t>> shape = SizesFromJson(entry["shape"]);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/json/ordered_json.h"
 #include "nlohmann/json.hpp"
 
 namespace espalier::cli {
@@ -68,8 +69,7 @@ std::string ToJson(const BenchRow& row) {
       {"same_text", OrNull(row.same_text)},
       {"repetition", row.repetition},
   };
-  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
-                   Json::error_handler_t::replace);
+  return ToText(json);
 }
 
 std::string BenchTableHeader() {

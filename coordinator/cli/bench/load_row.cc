@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/json/ordered_json.h"
 #include "nlohmann/json.hpp"
 
 namespace espalier::cli {
@@ -78,22 +79,22 @@ LoadRow Summarize(const std::vector<LoadSample>& samples, absl::Duration span,
 }
 
 std::string ToJson(const LoadRow& row) {
-  return nlohmann::ordered_json{{"mode", row.mode},
-                                {"rate", row.rate},
-                                {"concurrency", row.concurrency},
-                                {"requests", row.requests},
-                                {"refused", row.refused},
-                                {"failed", row.failed},
-                                {"tokens_per_s", row.tokens_per_s},
-                                {"good", row.good},
-                                {"goodput", row.goodput},
-                                {"tau", row.tau},
-                                {"first_token_ms", ToJson(row.first_token_ms)},
-                                {"gap_ms", ToJson(row.gap_ms)},
-                                {"per_token_ms", ToJson(row.per_token_ms)},
-                                {"total_ms", ToJson(row.total_ms)},
-                                {"refused_ms", ToJson(row.refused_ms)}}
-      .dump();
+  return ToText(
+      nlohmann::ordered_json{{"mode", row.mode},
+                             {"rate", row.rate},
+                             {"concurrency", row.concurrency},
+                             {"requests", row.requests},
+                             {"refused", row.refused},
+                             {"failed", row.failed},
+                             {"tokens_per_s", row.tokens_per_s},
+                             {"good", row.good},
+                             {"goodput", row.goodput},
+                             {"tau", row.tau},
+                             {"first_token_ms", ToJson(row.first_token_ms)},
+                             {"gap_ms", ToJson(row.gap_ms)},
+                             {"per_token_ms", ToJson(row.per_token_ms)},
+                             {"total_ms", ToJson(row.total_ms)},
+                             {"refused_ms", ToJson(row.refused_ms)}});
 }
 
 }  // namespace espalier::cli

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/config/flag_set.h"
+#include "common/json/ordered_json.h"
 #include "common/model/files/model_identity.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/cli/client_commands.h"
@@ -53,9 +54,7 @@ absl::StatusOr<std::vector<TokenId>> ParseIds(const std::string& line,
 void Print(const std::vector<TokenId>& ids, const std::string& text,
            const TokenizeOptions& options, std::ostream& out) {
   if (options.json) {
-    out << Json({{"token_ids", ids}, {"text", text}})
-               .dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
-                     Json::error_handler_t::replace);
+    out << ToText(Json({{"token_ids", ids}, {"text", text}}));
   } else if (options.decode) {
     out << text;
   } else {

@@ -6,7 +6,7 @@
 
 #include "absl/time/civil_time.h"
 #include "common/chat/jinja_program.h"
-#include "common/chat/ordered_json.h"
+#include "common/json/ordered_json.h"
 
 namespace espalier {
 namespace {

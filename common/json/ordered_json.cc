@@ -1,4 +1,4 @@
-#include "common/chat/ordered_json.h"
+#include "common/json/ordered_json.h"
 
 #include <cstdint>
 #include <utility>
@@ -13,11 +13,10 @@
 namespace espalier {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// Builds a document from the parser's events. Json::parse would look for each
-// key among those before it, one by one; that no key is there twice is known.
-class Builder : public Json::json_sax_t {
+// Builds a document from the parser's events. OrderedJson::parse would look for
+// each key among those before it, one by one; that no key is there twice is
+// known.
+class Builder : public OrderedJson::json_sax_t {
  public:
   bool null() override { return Add(nullptr); }
   bool boolean(bool value) override { return Add(value); }
@@ -32,49 +31,53 @@ class Builder : public Json::json_sax_t {
     return Add(value);
   }
   bool string(std::string& value) override { return Add(std::move(value)); }
-  bool binary(Json::binary_t& /*value*/) override { return false; }
-  bool start_object(size_t /*size*/) override { return Open(Json::object()); }
+  bool binary(OrderedJson::binary_t& /*value*/) override { return false; }
+  bool start_object(size_t /*size*/) override {
+    return Open(OrderedJson::object());
+  }
   bool key(std::string& key) override {
     keys_.back() = std::move(key);
     return true;
   }
   bool end_object() override { return Close(); }
-  bool start_array(size_t /*size*/) override { return Open(Json::array()); }
+  bool start_array(size_t /*size*/) override {
+    return Open(OrderedJson::array());
+  }
   bool end_array() override { return Close(); }
   bool parse_error(size_t position, const std::string& /*token*/,
-                   const Json::exception& /*error*/) override {
+                   const OrderedJson::exception& /*error*/) override {
     problem_ = absl::StrCat("not valid JSON at byte ", position);
     return false;
   }
 
   const std::string& problem() const { return problem_; }
-  Json Take() { return std::move(root_); }
+  OrderedJson Take() { return std::move(root_); }
 
  private:
   static constexpr size_t kMaxShown = 40;
 
-  Json* Put(Json value) {
+  OrderedJson* Put(OrderedJson value) {
     if (open_.empty()) {
       root_ = std::move(value);
       return &root_;
     }
     if (open_.back()->is_array()) {
-      auto& items = open_.back()->get_ref<Json::array_t&>();
+      auto& items = open_.back()->get_ref<OrderedJson::array_t&>();
       items.push_back(std::move(value));
       return &items.back();
     }
-    auto& members = open_.back()->get_ref<Json::object_t&>();
+    auto& members = open_.back()->get_ref<OrderedJson::object_t&>();
     // The vector that an ordered object is.
     members.push_back({std::move(keys_.back()), std::move(value)});
     return &members.back().second;
   }
 
-  bool Add(Json value) {
+  bool Add(OrderedJson value) {
     Put(std::move(value));
     return true;
   }
 
-  bool Open(Json value) {
+  bool Open(OrderedJson value) {
     open_.push_back(Put(std::move(value)));
     keys_.emplace_back();
     return true;
@@ -86,21 +89,30 @@ class Builder : public Json::json_sax_t {
     return true;
   }
 
-  Json root_;
-  std::vector<Json*> open_;        // the containers around what comes next
-  std::vector<std::string> keys_;  // of what comes next in each
+  OrderedJson root_;
+  std::vector<OrderedJson*> open_;  // the containers around what comes next
+  std::vector<std::string> keys_;   // of what comes next in each
   std::string problem_;
 };
 
 }  // namespace
 
-absl::StatusOr<Json> ParseOrderedJson(const std::string& text) {
+absl::StatusOr<OrderedJson> ParseOrderedJson(std::string_view text) {
   RETURN_IF_ERROR(ParseJson(text, /*source=*/"").status());
   Builder builder;
-  if (!Json::sax_parse(text, &builder)) {
+  if (!OrderedJson::sax_parse(text, &builder)) {
     return absl::InvalidArgumentError(builder.problem());
   }
   return builder.Take();
+}
+
+OrderedJson ReadOrderedJson(std::string_view text) {
+  return OrderedJson::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
+}
+
+std::string ToText(const OrderedJson& json) {
+  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                   OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace espalier
