@@ -17,6 +17,7 @@
 #include "coordinator/api/admin_service.h"
 #include "coordinator/api/inference_service.h"
 #include "coordinator/coordinator_config.h"
+#include "coordinator/http/route.h"
 #include "coordinator/merge/merge_policies.h"
 
 namespace espalier::coordinator {
@@ -129,7 +130,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                              .tenant_metadata = config.tenant_metadata(),
                              .paced = config.has_pace_ms()});
   server->generator_ = std::make_unique<LocalGenerator>(server->calls_.get());
-  server->http_context_ = {
+  server->http_context_ = std::make_unique<ApiContext>(ApiContext{
       .generator = server->generator_.get(),
       .model = &server->calls_->model(),
       .verifier_info = peers.verifier_info,
@@ -139,7 +140,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
             return absl::UnavailableError("the verifier is away");
           },
       .metrics = nullptr,
-      .start_time = absl::Now()};
+      .start_time = absl::Now()});
   server->inference_ = std::make_unique<InferenceService>(
       InferenceService::Options{.coordinator = server->coordinator_.get(),
                                 .calls = server->calls_.get(),
@@ -236,7 +237,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> CoordinatorServer::StartHttp(
     const std::string& listen, const v1::HttpConfig& config,
     std::shared_ptr<prometheus::Registry> metrics) {
   if (listen.empty()) return nullptr;
-  ApiContext context = http_context_;
+  ApiContext context = *http_context_;
   context.metrics = std::move(metrics);
   std::vector<http::Page> pages = StatusPages();
   context.pages = {pages[0]};

@@ -113,7 +113,7 @@ class CoordinatorServer {
   std::shared_ptr<AccessGate> admin_gate_;  // null: no Admin service
   std::unique_ptr<GenerateCalls> calls_;
   std::unique_ptr<LocalGenerator> generator_;
-  ApiContext http_context_;  // without the metrics
+  std::unique_ptr<ApiContext> http_context_;  // without the metrics
   std::unique_ptr<InferenceService> inference_;
   std::unique_ptr<AdminService> admin_;
   std::unique_ptr<StatusReport> status_;

@@ -13,7 +13,10 @@ set(_espalier_product_headers
     <absl/time/time.h> <absl/types/span.h>)
 set(_espalier_wire_headers
     <google/protobuf/reflection_ops.h> <google/protobuf/wire_format.h>
-    <grpcpp/grpcpp.h> <espalier/v1/drafter.pb.h> <espalier/v1/inference.pb.h>
+    <grpcpp/channel.h> <grpcpp/client_context.h> <grpcpp/server_context.h>
+    <grpcpp/support/byte_buffer.h> <grpcpp/support/client_callback.h>
+    <grpcpp/support/server_callback.h> <grpcpp/support/status.h>
+    <espalier/v1/config.pb.h> <espalier/v1/drafter.pb.h> <espalier/v1/inference.pb.h>
     <espalier/v1/verifier.pb.h>)
 set(_espalier_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 

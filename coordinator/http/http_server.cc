@@ -7,9 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/status_prefix.h"
+#include "common/http/server.h"
 #include "common/obs/log.h"
 #include "common/rpc/listen_address.h"
 #include "common/rpc/server_tls.h"
+#include "coordinator/http/api_keys.h"
+#include "coordinator/http/http_api.h"
 
 namespace espalier::coordinator {
 namespace {

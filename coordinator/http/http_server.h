@@ -6,15 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/reload.h"
-#include "common/http/server.h"
-#include "coordinator/http/api_keys.h"
-#include "coordinator/http/http_api.h"
 #include "espalier/v1/config.pb.h"
 
+namespace espalier::http {
+class Server;
+}  // namespace espalier::http
+
 namespace espalier::coordinator {
+
+struct ApiContext;
+class ApiKeys;
+class HttpApi;
 
 // The API over HTTP, on its address. Thread-safe.
 class HttpServer {
