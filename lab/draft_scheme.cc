@@ -16,10 +16,11 @@ using Kind = DraftStep::Kind;
 Tokens Ranked(absl::Span<const double> distribution) {
   Tokens tokens(distribution.size());
   std::iota(tokens.begin(), tokens.end(), 0);
-  std::stable_sort(tokens.begin(), tokens.end(),
-                   [distribution](TokenId a, TokenId b) {
-                     return distribution[a] > distribution[b];
-                   });
+  std::sort(tokens.begin(), tokens.end(), [distribution](TokenId a, TokenId b) {
+    return distribution[a] != distribution[b]
+               ? distribution[a] > distribution[b]
+               : a < b;
+  });
   return tokens;
 }
 
@@ -81,9 +82,11 @@ class Drafter {
   int32_t AddDistribution(absl::Span<const double> distribution,
                           int64_t left_out, SampleDependence draws) {
     std::vector<double> rest(distribution.begin(), distribution.end());
-    const Tokens ranked = Ranked(distribution);
-    for (int64_t i = 0; i < left_out && i < std::ssize(ranked); ++i) {
-      rest[ranked[i]] = 0;
+    if (left_out > 0) {
+      const Tokens ranked = Ranked(distribution);
+      for (int64_t i = 0; i < left_out && i < std::ssize(ranked); ++i) {
+        rest[ranked[i]] = 0;
+      }
     }
     const auto is_zero = [](double p) { return p == 0; };
     if (std::all_of(rest.begin(), rest.end(), is_zero)) return kMissing;

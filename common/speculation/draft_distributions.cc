@@ -65,6 +65,8 @@ std::vector<uint32_t> DistributionWeights(
   ESPALIER_CHECK(sum > 0 && std::isfinite(sum));
   std::vector<uint32_t> weights;
   std::vector<double> remainders;
+  weights.reserve(probabilities.size());
+  remainders.reserve(probabilities.size());
   uint32_t left = kDistributionTotal;
   for (double probability : probabilities) {
     const double share = probability / sum * kDistributionTotal;
@@ -72,12 +74,17 @@ std::vector<uint32_t> DistributionWeights(
     remainders.push_back(probability > 0 ? share - weights.back() : -1);
     left -= weights.back();
   }
+  // Their sum, rounded: at most one for each weight.
+  ESPALIER_CHECK(left <= weights.size());
   std::vector<int32_t> order(weights.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return remainders[a] > remainders[b];
-  });
-  for (size_t i = 0; left > 0; ++i, --left) ++weights[order[i % order.size()]];
+  std::nth_element(order.begin(), order.begin() + left, order.end(),
+                   [&](int32_t a, int32_t b) {
+                     return remainders[a] != remainders[b]
+                                ? remainders[a] > remainders[b]
+                                : a < b;
+                   });
+  for (uint32_t i = 0; i < left; ++i) ++weights[order[i]];
   return weights;
 }
 
