@@ -14,7 +14,7 @@ namespace {
 // Reads the taps, converted from the counting of the file's family; see
 // FeatureContract. None: the file does not list them.
 std::vector<int32_t> ReadTaps(JsonFields& fields) {
-  constexpr const char* kName = "eagle_aux_hidden_state_layer_ids";
+  constexpr auto kName = "eagle_aux_hidden_state_layer_ids";
   if (fields.Has(kName)) return fields.Indices(kName);  // inputs, as ours
   JsonFields sglang = fields.Object("eagle_config");
   std::vector<int32_t> taps = sglang.Indices(kName);
@@ -51,19 +51,19 @@ void ReadEagle3(JsonFields& fields, const HeadTarget& target,
   }
 }
 
-// speculators keeps the sizes of the layer in an object of their own.
+void ReadSizes(JsonFields& fields, EagleConfig& config) {
+  ReadLlamaFields(fields, config.layer);
+  ReadHeadWindows(fields, config.layer);
+  config.layer.vocab_size = fields.Size("vocab_size");
+}
+
+// speculators keeps the sizes in an object of their own.
 void ReadLayer(JsonFields& fields, EagleConfig& config) {
-  if (!fields.Has("transformer_layer_config")) {
-    ReadLlamaFields(fields, config.layer);
-    ReadHeadWindows(fields, config.layer);
-    config.layer.vocab_size = fields.Size("vocab_size");
-    return;
-  }
-  JsonFields layer = fields.Object("transformer_layer_config");
-  ReadLlamaFields(layer, config.layer);
-  ReadHeadWindows(layer, config.layer);
-  config.layer.vocab_size = layer.Size("vocab_size");
-  fields.Adopt(layer.status());
+  constexpr auto kOwn = "transformer_layer_config";
+  if (!fields.Has(kOwn)) return ReadSizes(fields, config);
+  JsonFields own = fields.Object(kOwn);
+  ReadSizes(own, config);
+  fields.Adopt(own.status());
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -14,108 +13,15 @@
 #include "common/rpc/convert.h"
 #include "common/rpc/peer_channel.h"
 #include "common/rpc/wire.h"
-#include "espalier/v1/drafter.grpc.pb.h"
 #include "espalier/v1/verifier.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/common/rpc/fake_engines.h"
-#include "tests/common/rpc/server_fixture.h"
+#include "tests/common/rpc/server_streams_fixture.h"
 
 namespace espalier {
 namespace {
 
 using ::testing::HasSubstr;
-
-class ServerStreamsTest : public testing::Test {
- protected:
-  using Stream = grpc::ClientReaderWriter<v1::DraftRequest, v1::DraftResponse>;
-
-  // A blocking stream, after the hello.
-  struct Client {
-    std::unique_ptr<grpc::ClientContext> context =
-        std::make_unique<grpc::ClientContext>();
-    std::unique_ptr<Stream> stream;
-
-    v1::DraftResponse Ask(const v1::DraftRequest& request) {
-      v1::DraftResponse response;
-      EXPECT_TRUE(stream->Write(request));
-      EXPECT_TRUE(stream->Read(&response));
-      return response;
-    }
-    ~Client() {
-      if (context) context->TryCancel();
-      if (stream) (void)stream->Finish();
-    }
-    Client() = default;
-    Client(Client&&) = default;
-  };
-
-  Client Open() {
-    Client client;
-    client.stream = stub_->Draft(client.context.get());
-    return client;
-  }
-  Client OpenWithHello(uint64_t epoch = 9) {
-    Client client = Open();
-    EXPECT_TRUE(client.Ask(Hello(epoch)).has_hello());
-    return client;
-  }
-
-  static v1::DraftRequest Hello(uint64_t epoch = 9) {
-    v1::DraftRequest request;
-    request.set_request_id(1);
-    *request.mutable_hello() = MakeCoordinatorHello(TestModel(), epoch);
-    return request;
-  }
-  static v1::DraftRequest Propose(uint64_t id, uint64_t sequence) {
-    v1::DraftRequest request;
-    request.set_request_id(id);
-    *request.mutable_propose() =
-        ToProto({.update = TestUpdate(sequence), .budget = {.max_nodes = 1}},
-                absl::Seconds(60));
-    return request;
-  }
-
-  // Serves another drafter, to which stub_ leads from then on.
-  absl::StatusOr<std::unique_ptr<ServerRunner>> Serve(
-      drafter::DrafterService& service) {
-    v1::ServerConfig config;
-    config.add_listen("127.0.0.1:0");
-    auto runner = ServerRunner::Start(
-        {.config = config,
-         .services = {{"espalier.v1.Drafter", service.calls()}},
-         .registry = std::make_shared<prometheus::Registry>()});
-    if (runner.ok()) {
-      stub_ = v1::Drafter::NewStub(NewPeerChannel((*runner)->addresses()[0]));
-    }
-    return runner;
-  }
-
-  // Returns the status of a stream that is expected to end after `first`.
-  grpc::Status EndAfter(const v1::DraftRequest& first) {
-    grpc::ClientContext context;
-    auto stream = stub_->Draft(&context);
-    stream->Write(first);
-    v1::DraftResponse response;
-    EXPECT_FALSE(stream->Read(&response));
-    return stream->Finish();
-  }
-
-  static void ExpectFailure(const v1::DraftResponse& response, uint64_t id,
-                            absl::StatusCode code) {
-    EXPECT_EQ(response.request_id(), id);
-    ASSERT_TRUE(response.has_failure());
-    EXPECT_EQ(response.failure().code(), static_cast<int>(code))
-        << response.failure().message();
-  }
-
-  FakeDraftEngine draft_engine_;
-  FakeVerifyEngine verify_engine_;
-  TestServer server_{
-      draft_engine_, verify_engine_, {.address = SocketAddress()}};
-  std::unique_ptr<v1::Drafter::Stub> stub_ =
-      v1::Drafter::NewStub(NewPeerChannel(server_.address()));
-};
 
 TEST_F(ServerStreamsTest, FirstMessageMustBeAHello) {
   EXPECT_EQ(EndAfter(Propose(1, 1)).error_code(),
@@ -323,8 +229,7 @@ TEST_F(ServerStreamsTest, ASequenceBelongsToTheStreamThatBeganIt) {
   ExpectFailure(stranger.Ask(Propose(2, 1)), 2,
                 absl::StatusCode::kPermissionDenied);
   v1::DraftRequest end;
-  *end.mutable_end_sequence() =
-      ToProto(SequenceId{.coordinator_epoch = 9, .number = 1});
+  *end.mutable_end_sequence() = ToProto(SequenceId{9, 1});
   EXPECT_TRUE(stranger.stream->Write(end));
   EXPECT_TRUE(stranger.Ask(Propose(3, 2)).has_proposal());
   EXPECT_TRUE(draft_engine_.ended().empty());
@@ -344,103 +249,12 @@ TEST_F(ServerStreamsTest, ARefusedRequestDoesNotKeepItsSequence) {
   EXPECT_FALSE(other.Ask(Propose(2, 7)).has_failure());
 }
 
-TEST_F(ServerStreamsTest, WhoDoesNotShowTheTokenIsNotServed) {
-  const AccessToken token("0123456789abcdef");
-  const std::string file = testing::TempDir() + "/token";
-  std::ofstream(file) << "0123456789abcdef\n";
-  const auto gate = AccessGate::Open({.token_file = file});
-  ASSERT_TRUE(gate.ok()) << gate.status();
-  drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
-  const auto runner = Serve(service);
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  EXPECT_EQ(EndAfter(Hello()).error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  for (const char* wrong : {"0123456789abcdeF", "0123456789abcdef0"}) {
-    Client client;
-    AccessToken(wrong).ShowOn(*client.context);
-    client.stream = stub_->Draft(client.context.get());
-    v1::DraftResponse response;
-    EXPECT_FALSE(client.stream->Read(&response));
-    EXPECT_EQ(client.stream->Finish().error_code(),
-              grpc::StatusCode::UNAUTHENTICATED);
-    client.stream.reset();
-  }
-  Client client;
-  token.ShowOn(*client.context);
-  client.stream = stub_->Draft(client.context.get());
-  EXPECT_TRUE(client.Ask(Hello()).has_hello());
-}
-
-TEST_F(ServerStreamsTest, ATokenThatIsReplacedEndsItsStream) {
-  const std::string file = testing::TempDir() + "/replaced_token";
-  std::ofstream(file) << "0123456789abcdef\n";
-  const auto gate = AccessGate::Open({.token_file = file});
-  ASSERT_TRUE(gate.ok()) << gate.status();
-  Reload reload;
-  AccessGate::Follow(*gate, {.token_file = "drafters.0.token_file"}, reload);
-  drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
-  const auto runner = Serve(service);
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  const auto open = [&](const char* token) {
-    Client client;
-    AccessToken(token).ShowOn(*client.context);
-    client.stream = stub_->Draft(client.context.get());
-    return client;
-  };
-  Client client = open("0123456789abcdef");
-  EXPECT_TRUE(client.Ask(Hello()).has_hello());
-  std::ofstream(file) << "short\n";
-  const absl::Status refused = reload.Run();
-  EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("drafters.0.token_file: " + file + ": a token of 5"));
-  EXPECT_FALSE(client.Ask(Propose(2, 1)).has_failure());
-  std::ofstream(file) << "0123456789abcdef\n";  // the same: no stream ends
-  EXPECT_TRUE(reload.Run().ok());
-  EXPECT_FALSE(client.Ask(Propose(3, 1)).has_failure());
-  std::ofstream(file) << "fedcba9876543210\n";
-  EXPECT_TRUE(reload.Run().ok());
-  client.stream->Write(Propose(4, 1));
-  v1::DraftResponse response;
-  EXPECT_FALSE(client.stream->Read(&response));
-  EXPECT_EQ(client.stream->Finish().error_code(),
-            grpc::StatusCode::UNAUTHENTICATED);
-  client.stream.reset();
-  Client next = open("fedcba9876543210");
-  EXPECT_TRUE(next.Ask(Hello()).has_hello());
-}
-
-TEST_F(ServerStreamsTest, ACredentialThatIsRevokedEndsItsStream) {
-  const std::string file = testing::TempDir() + "/revoked_roles";
-  // The hash is the token's, by sha256sum.
-  std::ofstream(file)
-      << "service one sha256:"
-         "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f\n";
-  const auto gate = AccessGate::Open({.roles_file = file});
-  ASSERT_TRUE(gate.ok()) << gate.status();
-  drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
-  const auto runner = Serve(service);
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  Client client;
-  AccessToken("0123456789abcdef").ShowOn(*client.context);
-  client.stream = stub_->Draft(client.context.get());
-  EXPECT_TRUE(client.Ask(Hello()).has_hello());
-  EXPECT_FALSE(client.Ask(Propose(2, 1)).has_failure());
-  std::ofstream(file) << "# nobody\n";
-  client.stream->Write(Propose(3, 1));
-  v1::DraftResponse response;
-  EXPECT_FALSE(client.stream->Read(&response));
-  const grpc::Status status = client.stream->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  EXPECT_THAT(status.error_message(), HasSubstr("revoked"));
-  client.stream.reset();
-}
-
 TEST_F(ServerStreamsTest, ASequenceOfAnotherStreamCannotBeEnded) {
   Client owner = OpenWithHello();
   EXPECT_TRUE(owner.Ask(Propose(2, 1)).has_proposal());
   Client stranger = OpenWithHello(8);
   v1::DraftRequest request;
-  *request.mutable_end_sequence() =
-      ToProto(SequenceId{.coordinator_epoch = 9, .number = 1});
+  *request.mutable_end_sequence() = ToProto(SequenceId{9, 1});
   EXPECT_TRUE(stranger.stream->Write(request));
   ExpectFailure(stranger.Ask(Propose(2, 1)), 2,
                 absl::StatusCode::kInvalidArgument);
