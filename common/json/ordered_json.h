@@ -16,7 +16,7 @@ using OrderedJson = nlohmann::ordered_json;
 // would be printed as another number.
 absl::StatusOr<OrderedJson> ParseOrderedJson(std::string_view text);
 
-// The same for a text of known origin, or one whose errors are of no interest:
+// Parses a text of known origin, or one whose errors nobody asks for:
 // is_discarded() where it is no JSON.
 OrderedJson ReadOrderedJson(std::string_view text);
 
