@@ -36,6 +36,7 @@ Block::Block(const BlockShape& shape, const std::function<void()>& kernel,
              StackPool& stacks)
     : shape_(shape),
       dice_(shape.seed),
+      threads_(shape.threads),
       alive_(shape.threads),
       ready_(shape.threads / 32, dice_),
       warps_(shape.threads / 32),
@@ -53,7 +54,7 @@ Block::Block(const BlockShape& shape, const std::function<void()>& kernel,
   shared_ = static_cast<unsigned char*>(memory);
   std::memset(shared_, 0xff, shape.shared_bytes);
   for (int i = 0; i < shape.threads; ++i) {
-    threads_.emplace_back(stacks, kernel);
+    threads_[i].emplace(stacks, kernel);
     MakeReady(i);
   }
 }
@@ -174,10 +175,10 @@ bool Block::LandCopy() {
 }
 
 void Block::Suspend() {
-  Fiber& thread = threads_[current_];
+  Fiber& thread = *threads_[current_];
   if (!ready_.goes_on_in_warp()) return thread.Suspend();
   current_ = ready_.Take();
-  Fiber& next = threads_[current_];
+  Fiber& next = *threads_[current_];
   if (&next != &thread) thread.HandOver(next);
 }
 
@@ -185,8 +186,8 @@ void Block::RunReady() {
   if (steps_per_copy_ != 0 && dice_.Draw(steps_per_copy_) == 0) LandCopy();
   current_ = ready_.Take();
   current_block = this;
-  threads_[current_].Resume();
-  if (threads_[current_].ended()) --alive_;
+  threads_[current_]->Resume();
+  if (threads_[current_]->ended()) --alive_;
   WakeIfPhaseEnded();
 }
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -146,7 +146,7 @@ class Block {
   const BlockShape shape_;
   Dice dice_;
   unsigned char* shared_ = nullptr;
-  std::deque<Fiber> threads_;
+  std::vector<std::optional<Fiber>> threads_;  // none is empty
   int alive_ = 0;
   int current_ = 0;
   ReadyThreads ready_;
