@@ -40,21 +40,16 @@ class ServerStreamsTest : public testing::Test {
     Client(Client&&) = default;
   };
 
-  Client Open() {
+  // Shows the token unless it is empty.
+  Client Open(const char* token = "") {
     Client client;
+    AccessToken(token).ShowOn(*client.context);
     client.stream = stub_->Draft(client.context.get());
     return client;
   }
   Client OpenWithHello(uint64_t epoch = 9) {
     Client client = Open();
     EXPECT_TRUE(client.Ask(Hello(epoch)).has_hello());
-    return client;
-  }
-
-  Client OpenWithToken(const char* token) {
-    Client client;
-    AccessToken(token).ShowOn(*client.context);
-    client.stream = stub_->Draft(client.context.get());
     return client;
   }
 

@@ -25,14 +25,14 @@ TEST_F(StreamAccessTest, WhoDoesNotShowTheTokenIsNotServed) {
   ASSERT_TRUE(runner.ok()) << runner.status();
   EXPECT_EQ(EndAfter(Hello()).error_code(), grpc::StatusCode::UNAUTHENTICATED);
   for (const char* wrong : {"0123456789abcdeF", "0123456789abcdef0"}) {
-    Client client = OpenWithToken(wrong);
+    Client client = Open(wrong);
     v1::DraftResponse response;
     EXPECT_FALSE(client.stream->Read(&response));
     EXPECT_EQ(client.stream->Finish().error_code(),
               grpc::StatusCode::UNAUTHENTICATED);
     client.stream.reset();
   }
-  Client client = OpenWithToken("0123456789abcdef");
+  Client client = Open("0123456789abcdef");
   EXPECT_TRUE(client.Ask(Hello()).has_hello());
 }
 
@@ -46,7 +46,7 @@ TEST_F(StreamAccessTest, ATokenThatIsReplacedEndsItsStream) {
   drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
   const auto runner = Serve(service);
   ASSERT_TRUE(runner.ok()) << runner.status();
-  Client client = OpenWithToken("0123456789abcdef");
+  Client client = Open("0123456789abcdef");
   EXPECT_TRUE(client.Ask(Hello()).has_hello());
   std::ofstream(file) << "short\n";
   const absl::Status refused = reload.Run();
@@ -64,7 +64,7 @@ TEST_F(StreamAccessTest, ATokenThatIsReplacedEndsItsStream) {
   EXPECT_EQ(client.stream->Finish().error_code(),
             grpc::StatusCode::UNAUTHENTICATED);
   client.stream.reset();
-  Client next = OpenWithToken("fedcba9876543210");
+  Client next = Open("fedcba9876543210");
   EXPECT_TRUE(next.Ask(Hello()).has_hello());
 }
 
@@ -79,7 +79,7 @@ TEST_F(StreamAccessTest, ACredentialThatIsRevokedEndsItsStream) {
   drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
   const auto runner = Serve(service);
   ASSERT_TRUE(runner.ok()) << runner.status();
-  Client client = OpenWithToken("0123456789abcdef");
+  Client client = Open("0123456789abcdef");
   EXPECT_TRUE(client.Ask(Hello()).has_hello());
   EXPECT_FALSE(client.Ask(Propose(2, 1)).has_failure());
   std::ofstream(file) << "# nobody\n";
