@@ -26,12 +26,12 @@ namespace {
 // Files that may change are looked at.
 constexpr absl::Duration kLookEvery = absl::Seconds(1);
 
-using Names = google::protobuf::RepeatedPtrField<std::string>;
+using DrafterNames = google::protobuf::RepeatedPtrField<std::string>;
 
 // Calls `mark` for the drafters that a field names.
 template <typename Mark>
-absl::Status MarkNamed(absl::string_view field, const Names& names, Mark mark,
-                       std::vector<DrafterHandle>& drafters) {
+absl::Status MarkNamed(absl::string_view field, const DrafterNames& names,
+                       Mark mark, std::vector<DrafterHandle>& drafters) {
   for (const std::string& name : names) {
     const auto found =
         std::find_if(drafters.begin(), drafters.end(),

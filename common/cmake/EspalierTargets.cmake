@@ -258,9 +258,7 @@ function(espalier_test)
   else()
     _espalier_compile_test(${ARG_NAME} ${ARG_GRPC})
   endif()
-  # Sixteen files are compiled as one, where the preset joins files.
   set_target_properties(${ARG_NAME} PROPERTIES
-      UNITY_BUILD_BATCH_SIZE 16
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
   if("nightly" IN_LIST ARG_LABELS)
     set_target_properties(${ARG_NAME} PROPERTIES EXCLUDE_FROM_ALL ON)

@@ -9,20 +9,17 @@
 #include "absl/time/clock.h"
 #include "common/base/utf8.h"
 #include "common/base/version.h"
-#include "common/json/parse_json.h"
+#include "common/json/ordered_json.h"
 #include "common/rpc/peer_state_name.h"
 #include "coordinator/metrics/metrics_snapshot.h"
-#include "nlohmann/json.hpp"
 
 namespace espalier::coordinator {
 namespace {
 
-using nlohmann::json;
-
 // ---- counters ----
 
 // Counters of the rounds that speculated, and of all tokens.
-json Counters(const MetricsSnapshot& seen) {
+OrderedJson Counters(const MetricsSnapshot& seen) {
   return {{"drafts", seen.speculated.drafts},
           {"draft_tokens", seen.speculated.draft_tokens},
           {"accepted_tokens", seen.speculated.accepted_tokens},
@@ -37,7 +34,7 @@ json Counters(const MetricsSnapshot& seen) {
 // ---- requests that have ended ----
 
 // Percentiles since the start, in milliseconds; null: nothing has ended yet.
-json LatencyJson(const MetricsSnapshot::Observed& seen) {
+OrderedJson LatencyJson(const MetricsSnapshot::Observed& seen) {
   if (seen.sample_count == 0) return nullptr;
   const double requests = static_cast<double>(seen.sample_count);
   return {{"requests", requests},
@@ -47,7 +44,7 @@ json LatencyJson(const MetricsSnapshot::Observed& seen) {
           {"p99_ms", 1e3 * QuantileOf(seen, 0.99)}};
 }
 
-json LatenciesJson(const MetricsSnapshot& seen) {
+OrderedJson LatenciesJson(const MetricsSnapshot& seen) {
   return {{"time_to_first_token", LatencyJson(seen.time_to_first_token)},
           {"time_per_output_token", LatencyJson(seen.time_per_output_token)},
           {"request_duration", LatencyJson(seen.request_duration)}};
@@ -61,8 +58,8 @@ double FailedRequests(const MetricsSnapshot& seen) {
   return failed;
 }
 
-json HistoryJson(const std::vector<StatusSample>& samples) {
-  json history = json::array();
+OrderedJson HistoryJson(const std::vector<StatusSample>& samples) {
+  OrderedJson history = OrderedJson::array();
   for (const StatusSample& sample : samples) {
     history.push_back({{"at_s", sample.at_s},
                        {"generated_tokens", sample.generated_tokens},
@@ -99,8 +96,8 @@ const char* PathName(Coordinator::FeaturePath path) {
   return "";
 }
 
-json PeerJson(const v1::PeerInfo& peer) {
-  json links = json::array();
+OrderedJson PeerJson(const v1::PeerInfo& peer) {
+  OrderedJson links = OrderedJson::array();
   for (const v1::PeerInfo& link : peer.links()) {
     links.push_back({{"address", link.address()},
                      {"state", PeerStateName(link.state())},
@@ -113,9 +110,9 @@ json PeerJson(const v1::PeerInfo& peer) {
           {"links", std::move(links)}};
 }
 
-json VerifierJson(const v1::PeerInfo& peer) {
-  json verifier = PeerJson(peer);
-  verifier["pass_costs"] = json::array();
+OrderedJson VerifierJson(const v1::PeerInfo& peer) {
+  OrderedJson verifier = PeerJson(peer);
+  verifier["pass_costs"] = OrderedJson::array();
   for (const v1::PeerInfo::PassCost& cost : peer.pass_costs()) {
     verifier["pass_costs"].push_back(
         {{"rows", cost.rows()}, {"ms", cost.ms()}});
@@ -129,12 +126,13 @@ json VerifierJson(const v1::PeerInfo& peer) {
   return verifier;
 }
 
-json DraftersJson(const v1::GetServerInfoResponse& peers,
-                  const std::vector<Coordinator::DrafterStatus>& drafters,
-                  const MetricsSnapshot& seen) {
-  json out = json::array();
+OrderedJson DraftersJson(
+    const v1::GetServerInfoResponse& peers,
+    const std::vector<Coordinator::DrafterStatus>& drafters,
+    const MetricsSnapshot& seen) {
+  OrderedJson out = OrderedJson::array();
   for (int i = 0; i < peers.drafters_size(); ++i) {
-    json drafter = PeerJson(peers.drafters(i));
+    OrderedJson drafter = PeerJson(peers.drafters(i));
     const Coordinator::DrafterStatus& status = drafters[i];
     drafter["name"] = status.name;
     drafter["role"] = RoleName(status.settings.role);
@@ -153,7 +151,7 @@ json DraftersJson(const v1::GetServerInfoResponse& peers,
 
 // ---- rounds ----
 
-json RequestJson(const JournalRequest& request) {
+OrderedJson RequestJson(const JournalRequest& request) {
   return {{"id", request.id},
           {"strategy", request.strategy},
           {"live", request.live},
@@ -162,24 +160,24 @@ json RequestJson(const JournalRequest& request) {
 }
 
 // Indices of the drafters that proposed a node.
-json OwnersJson(uint64_t bits) {
-  json owners = json::array();
+OrderedJson OwnersJson(uint64_t bits) {
+  OrderedJson owners = OrderedJson::array();
   for (int i = 0; bits != 0; bits >>= 1, ++i) {
     if (bits & 1) owners.push_back(i);
   }
   return owners;
 }
 
-json RoundJson(const JournalRound& round, const Tokenizer& tokenizer) {
-  const auto text = [&tokenizer](TokenId id) -> json {
+OrderedJson RoundJson(const JournalRound& round, const Tokenizer& tokenizer) {
+  const auto text = [&tokenizer](TokenId id) -> OrderedJson {
     return RepairUtf8(tokenizer.BytesOf(id));
   };
-  json tokens = json::array();
+  OrderedJson tokens = OrderedJson::array();
   for (TokenId id : round.tree.tokens) tokens.push_back(text(id));
-  json owners = json::array();
+  OrderedJson owners = OrderedJson::array();
   for (uint64_t bits : round.tree.provenance)
     owners.push_back(OwnersJson(bits));
-  json emitted = json::array();
+  OrderedJson emitted = OrderedJson::array();
   for (TokenId id : round.tokens) emitted.push_back(text(id));
   return {{"step", round.step},
           {"token", std::move(tokens)},
@@ -192,10 +190,11 @@ json RoundJson(const JournalRound& round, const Tokenizer& tokenizer) {
           {"verify_ms", absl::ToDoubleMilliseconds(round.round_trip)}};
 }
 
-json RoundsJson(const JournalRequest& request, const Tokenizer& tokenizer) {
-  json out = RequestJson(request);
+OrderedJson RoundsJson(const JournalRequest& request,
+                       const Tokenizer& tokenizer) {
+  OrderedJson out = RequestJson(request);
   out["drafters"] = request.drafters;
-  out["latest"] = json::array();
+  out["latest"] = OrderedJson::array();
   for (const JournalRound& round : request.rounds) {
     out["latest"].push_back(RoundJson(round, tokenizer));
   }
@@ -204,7 +203,7 @@ json RoundsJson(const JournalRequest& request, const Tokenizer& tokenizer) {
 
 // The latest requests, and the rounds of the chosen one.
 void AddRequests(const RoundJournal& journal, const std::string& chosen,
-                 const Tokenizer& tokenizer, json& report) {
+                 const Tokenizer& tokenizer, OrderedJson& report) {
   for (const JournalRequest& request : journal.Requests()) {
     report["requests"].push_back(RequestJson(request));
   }
@@ -258,7 +257,7 @@ std::string StatusReport::Json(absl::string_view query) const {
   const bool shows_text = !options_.text_key.empty() &&
                           options_.text_key.Matches(QueryValue(query, "key"));
   const Coordinator::LoadInfo load = options_.coordinator->Load();
-  json report = {
+  OrderedJson report = {
       {"model", options_.model},
       {"version", Version()},
       {"uptime_s", absl::ToDoubleSeconds(absl::Now() - start_)},
@@ -274,7 +273,7 @@ std::string StatusReport::Json(absl::string_view query) const {
       {"stage_seconds", seen.stage_seconds},
       {"verifier", VerifierJson(peers.verifier())},
       {"drafters", DraftersJson(peers, options_.coordinator->Drafters(), seen)},
-      {"requests", json::array()},
+      {"requests", OrderedJson::array()},
       {"request", nullptr}};
   if (shows_text) {
     AddRequests(options_.coordinator->journal(), QueryValue(query, "request"),

@@ -12,7 +12,7 @@ namespace espalier::coordinator {
 namespace {
 
 constexpr size_t kMaxTools = 128;
-constexpr size_t kMaxNameBytes = 128;
+constexpr size_t kMaxToolNameBytes = 128;
 
 absl::StatusOr<Tool> ReadTool(const std::string& path, const Json& json) {
   const Json* type = Find(json, "type");
@@ -29,10 +29,10 @@ absl::StatusOr<Tool> ReadTool(const std::string& path, const Json& json) {
   if (name == nullptr) return FieldError(field, "is missing");
   Tool tool;
   ASSIGN_OR_RETURN(tool.name, ReadText(field, *name));
-  if (tool.name.empty() || tool.name.size() > kMaxNameBytes) {
-    return FieldError(
-        field,
-        absl::StrCat(tool.name.size(), " bytes, must be 1 to ", kMaxNameBytes));
+  if (tool.name.empty() || tool.name.size() > kMaxToolNameBytes) {
+    return FieldError(field,
+                      absl::StrCat(tool.name.size(), " bytes, must be 1 to ",
+                                   kMaxToolNameBytes));
   }
   const Json* parameters = Find(*function, "parameters");
   tool.parameters =

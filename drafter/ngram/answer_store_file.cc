@@ -12,12 +12,12 @@
 namespace espalier::drafter {
 namespace {
 
-constexpr FileFormat kFormat = {
+constexpr FileFormat kAnswersFormat = {
     .name = "saved answers", .magic = "ESPANSWR", .version = 1};
 constexpr size_t kTenantHeaderBytes = sizeof(uint32_t) + sizeof(uint64_t);
 constexpr size_t kMaxSaltBytes = kMaxCacheSaltBytes + kMaxSaltPrefixBytes;
 
-absl::Status FileError(absl::string_view what) {
+absl::Status AnswersError(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("saved answers: ", what));
 }
 
@@ -26,18 +26,18 @@ absl::StatusOr<SavedAnswers::Tenant> ReadTenant(int64_t vocab_size,
   const uint32_t salt_size = reader.Get<uint32_t>();
   const uint64_t size = reader.Get<uint64_t>();
   if (salt_size > kMaxSaltBytes || salt_size > reader.remaining()) {
-    return FileError(absl::StrCat("a salt of ", salt_size, " bytes"));
+    return AnswersError(absl::StrCat("a salt of ", salt_size, " bytes"));
   }
   SavedAnswers::Tenant tenant = {.salt =
                                      std::string(reader.GetText(salt_size))};
   if (size > reader.remaining() / sizeof(TokenId)) {
-    return FileError("truncated, or its sizes are damaged");
+    return AnswersError("truncated, or its sizes are damaged");
   }
   reader.GetColumn<int32_t>(static_cast<int64_t>(size), tenant.tokens);
   for (TokenId token : tenant.tokens) {
     if (token < AnswerStore::kBetweenAnswers || token >= vocab_size) {
-      return FileError(absl::StrCat("token ", token,
-                                    " outside the vocabulary of ", vocab_size));
+      return AnswersError(absl::StrCat(
+          "token ", token, " outside the vocabulary of ", vocab_size));
     }
   }
   return tenant;
@@ -47,8 +47,8 @@ absl::StatusOr<SavedAnswers::Tenant> ReadTenant(int64_t vocab_size,
 
 std::string SerializeAnswers(const SavedAnswers& saved) {
   ByteWriter writer;
-  writer.PutText(kFormat.magic);
-  writer.Put(kFormat.version);
+  writer.PutText(kAnswersFormat.magic);
+  writer.Put(kAnswersFormat.version);
   writer.Put(static_cast<uint64_t>(saved.vocab_size));
   writer.Put(saved.tokenizer_fingerprint);
   writer.Put(static_cast<uint32_t>(saved.tenants.size()));
@@ -63,20 +63,21 @@ std::string SerializeAnswers(const SavedAnswers& saved) {
 
 absl::StatusOr<SavedAnswers> ParseAnswers(absl::string_view bytes) {
   ASSIGN_OR_RETURN(const absl::string_view body,
-                   CheckedContent(kFormat, bytes));
+                   CheckedContent(kAnswersFormat, bytes));
   ByteReader reader(body);
-  if (reader.remaining() < 20) return FileError("truncated in the header");
+  if (reader.remaining() < 20) return AnswersError("truncated in the header");
   SavedAnswers saved;
   saved.vocab_size = static_cast<int64_t>(reader.Get<uint64_t>());
   saved.tokenizer_fingerprint = reader.Get<uint64_t>();
   const uint32_t tenants = reader.Get<uint32_t>();
   for (uint32_t i = 0; i < tenants; ++i) {
-    if (reader.remaining() < kTenantHeaderBytes) return FileError("truncated");
+    if (reader.remaining() < kTenantHeaderBytes)
+      return AnswersError("truncated");
     ASSIGN_OR_RETURN(saved.tenants.emplace_back(),
                      ReadTenant(saved.vocab_size, reader));
   }
   if (reader.remaining() > 0) {
-    return FileError(absl::StrCat(reader.remaining(), " bytes too many"));
+    return AnswersError(absl::StrCat(reader.remaining(), " bytes too many"));
   }
   return saved;
 }

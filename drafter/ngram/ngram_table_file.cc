@@ -11,10 +11,10 @@
 namespace espalier::drafter {
 namespace {
 
-constexpr FileFormat kFormat = {
+constexpr FileFormat kTableFormat = {
     .name = "n-gram table", .magic = "ESPNGRAM", .version = 1};
 
-absl::Status FileError(absl::string_view what) {
+absl::Status TableError(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("n-gram table: ", what));
 }
 
@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<LevelSize>> ReadLevelSizes(uint32_t order,
                                                       ByteReader& reader) {
   std::vector<LevelSize> sizes(order);
   if (reader.remaining() < order * 2 * sizeof(uint64_t)) {
-    return FileError("truncated in its sizes");
+    return TableError("truncated in its sizes");
   }
   for (LevelSize& size : sizes) {
     size.contexts = reader.Get<uint64_t>();
@@ -39,14 +39,14 @@ absl::StatusOr<std::vector<LevelSize>> ReadLevelSizes(uint32_t order,
   for (uint32_t length = 0; length < order; ++length) {
     if (sizes[length].contexts > reader.remaining() ||
         sizes[length].successors > reader.remaining()) {
-      return FileError("truncated, or its sizes are damaged");
+      return TableError("truncated, or its sizes are damaged");
     }
     needed += sizes[length].contexts * (4 * length + 24) +
               sizes[length].successors * 8;
   }
   if (needed != reader.remaining()) {
-    return FileError(absl::StrCat(reader.remaining(),
-                                  " bytes of content, expected ", needed));
+    return TableError(absl::StrCat(reader.remaining(),
+                                   " bytes of content, expected ", needed));
   }
   return sizes;
 }
@@ -72,8 +72,8 @@ NgramTable::Level ReadLevel(int64_t length, const LevelSize& size,
 std::string SerializeNgramTable(const NgramTable& table) {
   const NgramTable::Content& content = table.content();
   ByteWriter writer;
-  writer.PutText(kFormat.magic);
-  writer.Put(kFormat.version);
+  writer.PutText(kTableFormat.magic);
+  writer.Put(kTableFormat.version);
   writer.Put(static_cast<uint32_t>(table.order()));
   writer.Put(static_cast<uint64_t>(content.vocab_size));
   writer.Put(content.tokenizer_fingerprint);
@@ -96,13 +96,13 @@ std::string SerializeNgramTable(const NgramTable& table) {
 
 absl::StatusOr<NgramTable> ParseNgramTable(absl::string_view bytes) {
   ASSIGN_OR_RETURN(const absl::string_view body,
-                   CheckedContent(kFormat, bytes));
+                   CheckedContent(kTableFormat, bytes));
   ByteReader reader(body);
-  if (reader.remaining() < 20) return FileError("truncated in the header");
+  if (reader.remaining() < 20) return TableError("truncated in the header");
   const uint32_t order = reader.Get<uint32_t>();
   if (order < 1 || order > NgramTable::kMaxOrder) {
-    return FileError(absl::StrCat("order ", order, " is not from 1 to ",
-                                  NgramTable::kMaxOrder));
+    return TableError(absl::StrCat("order ", order, " is not from 1 to ",
+                                   NgramTable::kMaxOrder));
   }
   NgramTable::Content content;
   content.vocab_size = static_cast<int64_t>(reader.Get<uint64_t>());

@@ -8,8 +8,8 @@
 namespace espalier::drafter {
 namespace {
 
-constexpr double kMemory = 0.995;    // weight of the past per observation
-constexpr double kMinChance = 1e-3;  // one surprise does not decide
+constexpr double kMemory = 0.995;        // weight of the past per observation
+constexpr double kSurpriseFloor = 1e-3;  // one surprise does not decide
 constexpr int64_t kDepths = 8;
 // The initial lead of scale 1 over the others, in nats.
 constexpr double kPrior = 3;
@@ -68,7 +68,7 @@ void NoiseCalibration::Observe(const SamplingParams& sampling, int64_t depth,
     const Belief belief = BeliefOf(sampling, choice);
     std::vector<Candidate> coupled = candidates;
     ApplyGumbelCoupling(belief.sampling, position, belief.noise_scale, coupled);
-    const double chance = std::max(ChanceOf(coupled, emitted), kMinChance);
+    const double chance = std::max(ChanceOf(coupled, emitted), kSurpriseFloor);
     record->second[choice] =
         kMemory * record->second[choice] + std::log(chance);
   }
