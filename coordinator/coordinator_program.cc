@@ -55,12 +55,11 @@ absl::StatusOr<int> Run(const v1::CoordinatorConfig& config,
     RETURN_IF_ERROR(HttpServer::Check(config.http_listen(), config.http()));
   }
   auto metrics = std::make_shared<prometheus::Registry>();
-  ASSIGN_OR_RETURN(auto target,
-                   IdentifyTarget(config.model(), /*name=*/""));
-  ASSIGN_OR_RETURN(const auto spans,
-                   SpanExporter::Start(
-                       config.server().tracing(),
-                       {.service = "espalier-coordinator"}, *metrics));
+  ASSIGN_OR_RETURN(auto target, IdentifyTarget(config.model(), /*name=*/""));
+  ASSIGN_OR_RETURN(
+      const auto spans,
+      SpanExporter::Start(config.server().tracing(),
+                          {.service = "espalier-coordinator"}, *metrics));
   ASSIGN_OR_RETURN(const auto tracing,
                    TracingFromConfig(config.server().tracing(), spans.get()));
   SerialExecutor executor("coordinator");
@@ -116,11 +115,11 @@ absl::StatusOr<int> Run(const v1::CoordinatorConfig& config,
 int CoordinatorProgram(int argc, const char* const* argv) {
   ShutdownSignals signals;
   v1::CoordinatorConfig config;
-  if (auto done = ConfigFromFlags(
-          argc, argv,
-          {"espalier-coordinator",
-           "Serves clients; asks drafters and a verifier."},
-          config, signals.reload())) {
+  if (auto done =
+          ConfigFromFlags(argc, argv,
+                          {"espalier-coordinator",
+                           "Serves clients; asks drafters and a verifier."},
+                          config, signals.reload())) {
     return *done;
   }
   return ExitStatus(Run(config, signals));
