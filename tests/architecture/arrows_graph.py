@@ -21,7 +21,6 @@ COLUMN = 28
 
 # Parts that are drawn as the whole that they belong to.
 WHOLES = {"coordinator/coordinator_main": "coordinator",
-          "coordinator/coordinator_program": "coordinator",
           "coordinator/in_process_peers": "coordinator",
           **{row: "coordinator/cli" for row in include_arrows.ARROWS
              if row.startswith("coordinator/cli/")}}

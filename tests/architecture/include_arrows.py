@@ -132,11 +132,10 @@ ARROWS = {
     # What its program puts together: also drafters in its process.
     "coordinator/in_process_peers": ["common/base", "common/trace",
                                      "coordinator/rounds", "drafter"],
-    "coordinator/coordinator_program": ["common/base", "common/config",
-                                        "common/model/files", "common/obs", "common/otlp",
-                                        "common/rpc",
-                                        "coordinator", "coordinator/in_process_peers"],
-    "coordinator/coordinator_main": ["coordinator/coordinator_program"],
+    "coordinator/coordinator_main": ["common/base", "common/config",
+                                     "common/model/files", "common/obs", "common/otlp",
+                                     "common/rpc",
+                                     "coordinator", "coordinator/in_process_peers"],
     # The command line is a client; it builds n-gram tables as well. It reads the
     # identity of a model.
     "coordinator/cli": ["common/base", "common/config", "common/http", "common/json", "common/rpc"],
