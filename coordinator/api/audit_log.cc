@@ -11,12 +11,9 @@
 #include "common/base/status_macros.h"
 #include "common/json/ordered_json.h"
 #include "common/obs/log.h"
-#include "nlohmann/json.hpp"
 
 namespace espalier::coordinator {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Writes whole lines or none: what a full disk took of a line is cut off.
 absl::Status AppendTo(int file, const std::string& line) {
@@ -30,21 +27,22 @@ absl::Status AppendTo(int file, const std::string& line) {
   return absl::UnavailableError(std::strerror(error));
 }
 
-Json ParseOwn(const std::string& json) {
-  return json.empty() ? Json() : ReadOrderedJson(json);
+OrderedJson ParseOwn(const std::string& json) {
+  return json.empty() ? OrderedJson() : ReadOrderedJson(json);
 }
 
 std::string LineOf(const AuditEntry& entry, int64_t dropped) {
-  Json line = {{"time", absl::FormatTime(absl::RFC3339_full, absl::Now(),
-                                         absl::UTCTimeZone())},
-               {"method", entry.method},
-               {"caller", entry.caller},
-               {"peer", entry.peer},
-               {"before", ParseOwn(entry.before)},
-               {"wanted", ParseOwn(entry.wanted)},
-               {"decision", entry.decision.ok()
-                                ? "allowed"
-                                : std::string(entry.decision.message())}};
+  OrderedJson line = {
+      {"time",
+       absl::FormatTime(absl::RFC3339_full, absl::Now(), absl::UTCTimeZone())},
+      {"method", entry.method},
+      {"caller", entry.caller},
+      {"peer", entry.peer},
+      {"before", ParseOwn(entry.before)},
+      {"wanted", ParseOwn(entry.wanted)},
+      {"decision", entry.decision.ok()
+                       ? "allowed"
+                       : std::string(entry.decision.message())}};
   if (dropped > 0) line["refusals_without_line"] = dropped;
   return ToText(line);
 }
