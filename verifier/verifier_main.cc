@@ -1,6 +1,16 @@
 // espalier-verifier: runs the target model behind the Verifier service.
-#include "verifier/verifier_program.h"
+#include "common/config/service_flags.h"
+#include "common/rpc/shutdown_signals.h"
+#include "verifier/verifier_server.h"
 
 int main(int argc, char** argv) {
-  return espalier::verifier::VerifierProgram(argc, argv);
+  espalier::ShutdownSignals signals;
+  espalier::v1::VerifierConfig config;
+  if (auto done = espalier::ConfigFromFlags(
+          argc, argv,
+          {"espalier-verifier", "Runs the target model and verifies trees."},
+          config, signals.reload())) {
+    return *done;
+  }
+  return espalier::ExitStatus(espalier::verifier::RunVerifier(config, signals));
 }

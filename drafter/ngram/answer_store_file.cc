@@ -17,26 +17,23 @@ constexpr FileFormat kAnswersFormat = {
 constexpr size_t kTenantHeaderBytes = sizeof(uint32_t) + sizeof(uint64_t);
 constexpr size_t kMaxSaltBytes = kMaxCacheSaltBytes + kMaxSaltPrefixBytes;
 
-absl::Status AnswersError(absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("saved answers: ", what));
-}
-
 absl::StatusOr<SavedAnswers::Tenant> ReadTenant(int64_t vocab_size,
                                                 ByteReader& reader) {
   const uint32_t salt_size = reader.Get<uint32_t>();
   const uint64_t size = reader.Get<uint64_t>();
   if (salt_size > kMaxSaltBytes || salt_size > reader.remaining()) {
-    return AnswersError(absl::StrCat("a salt of ", salt_size, " bytes"));
+    return kAnswersFormat.Error(
+        absl::StrCat("a salt of ", salt_size, " bytes"));
   }
   SavedAnswers::Tenant tenant = {.salt =
                                      std::string(reader.GetText(salt_size))};
   if (size > reader.remaining() / sizeof(TokenId)) {
-    return AnswersError("truncated, or its sizes are damaged");
+    return kAnswersFormat.Error("truncated, or its sizes are damaged");
   }
   reader.GetColumn<int32_t>(static_cast<int64_t>(size), tenant.tokens);
   for (TokenId token : tenant.tokens) {
     if (token < AnswerStore::kBetweenAnswers || token >= vocab_size) {
-      return AnswersError(absl::StrCat(
+      return kAnswersFormat.Error(absl::StrCat(
           "token ", token, " outside the vocabulary of ", vocab_size));
     }
   }
@@ -65,19 +62,21 @@ absl::StatusOr<SavedAnswers> ParseAnswers(absl::string_view bytes) {
   ASSIGN_OR_RETURN(const absl::string_view body,
                    CheckedContent(kAnswersFormat, bytes));
   ByteReader reader(body);
-  if (reader.remaining() < 20) return AnswersError("truncated in the header");
+  if (reader.remaining() < 20)
+    return kAnswersFormat.Error("truncated in the header");
   SavedAnswers saved;
   saved.vocab_size = static_cast<int64_t>(reader.Get<uint64_t>());
   saved.tokenizer_fingerprint = reader.Get<uint64_t>();
   const uint32_t tenants = reader.Get<uint32_t>();
   for (uint32_t i = 0; i < tenants; ++i) {
     if (reader.remaining() < kTenantHeaderBytes)
-      return AnswersError("truncated");
+      return kAnswersFormat.Error("truncated");
     ASSIGN_OR_RETURN(saved.tenants.emplace_back(),
                      ReadTenant(saved.vocab_size, reader));
   }
   if (reader.remaining() > 0) {
-    return AnswersError(absl::StrCat(reader.remaining(), " bytes too many"));
+    return kAnswersFormat.Error(
+        absl::StrCat(reader.remaining(), " bytes too many"));
   }
   return saved;
 }

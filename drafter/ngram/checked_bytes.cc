@@ -49,28 +49,29 @@ absl::string_view ByteReader::GetText(size_t size) {
   return text;
 }
 
+absl::Status FileFormat::Error(absl::string_view what) const {
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
+}
+
 absl::StatusOr<absl::string_view> CheckedContent(const FileFormat& format,
                                                  absl::string_view bytes) {
-  const auto error = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat(format.name, ": ", what));
-  };
   const size_t head = format.magic.size() + kVersionBytes;
   if (bytes.substr(0, format.magic.size()) != format.magic) {
-    return error(absl::StrCat("does not start with ", format.magic,
-                              ": another kind of file"));
+    return format.Error(absl::StrCat("does not start with ", format.magic,
+                                     ": another kind of file"));
   }
   if (bytes.size() < head + kChecksumBytes) {
-    return error("truncated in the header");
+    return format.Error("truncated in the header");
   }
   const absl::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
   const auto version =
       ByteReader(body.substr(format.magic.size())).Get<uint32_t>();
   if (version != format.version) {
-    return error(absl::StrCat("format version ", version, ", expected ",
-                              format.version));
+    return format.Error(absl::StrCat("format version ", version, ", expected ",
+                                     format.version));
   }
   if (ByteReader(bytes.substr(body.size())).Get<uint64_t>() != Fnv1a(body)) {
-    return error("checksum does not fit: truncated or damaged");
+    return format.Error("checksum does not fit: truncated or damaged");
   }
   return body.substr(head);
 }

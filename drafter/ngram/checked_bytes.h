@@ -69,6 +69,9 @@ struct FileFormat {
   absl::string_view name;  // for messages
   absl::string_view magic;
   uint32_t version = 1;
+
+  // INVALID_ARGUMENT with the name before what is wrong.
+  absl::Status Error(absl::string_view what) const;
 };
 
 // Returns what follows magic and version (uint32), before the checksum.

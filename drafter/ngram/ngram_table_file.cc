@@ -14,10 +14,6 @@ namespace {
 constexpr FileFormat kTableFormat = {
     .name = "n-gram table", .magic = "ESPNGRAM", .version = 1};
 
-absl::Status TableError(absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("n-gram table: ", what));
-}
-
 struct LevelSize {
   uint64_t contexts = 0;
   uint64_t successors = 0;
@@ -29,7 +25,7 @@ absl::StatusOr<std::vector<LevelSize>> ReadLevelSizes(uint32_t order,
                                                       ByteReader& reader) {
   std::vector<LevelSize> sizes(order);
   if (reader.remaining() < order * 2 * sizeof(uint64_t)) {
-    return TableError("truncated in its sizes");
+    return kTableFormat.Error("truncated in its sizes");
   }
   for (LevelSize& size : sizes) {
     size.contexts = reader.Get<uint64_t>();
@@ -39,14 +35,14 @@ absl::StatusOr<std::vector<LevelSize>> ReadLevelSizes(uint32_t order,
   for (uint32_t length = 0; length < order; ++length) {
     if (sizes[length].contexts > reader.remaining() ||
         sizes[length].successors > reader.remaining()) {
-      return TableError("truncated, or its sizes are damaged");
+      return kTableFormat.Error("truncated, or its sizes are damaged");
     }
     needed += sizes[length].contexts * (4 * length + 24) +
               sizes[length].successors * 8;
   }
   if (needed != reader.remaining()) {
-    return TableError(absl::StrCat(reader.remaining(),
-                                   " bytes of content, expected ", needed));
+    return kTableFormat.Error(absl::StrCat(
+        reader.remaining(), " bytes of content, expected ", needed));
   }
   return sizes;
 }
@@ -98,11 +94,12 @@ absl::StatusOr<NgramTable> ParseNgramTable(absl::string_view bytes) {
   ASSIGN_OR_RETURN(const absl::string_view body,
                    CheckedContent(kTableFormat, bytes));
   ByteReader reader(body);
-  if (reader.remaining() < 20) return TableError("truncated in the header");
+  if (reader.remaining() < 20)
+    return kTableFormat.Error("truncated in the header");
   const uint32_t order = reader.Get<uint32_t>();
   if (order < 1 || order > NgramTable::kMaxOrder) {
-    return TableError(absl::StrCat("order ", order, " is not from 1 to ",
-                                   NgramTable::kMaxOrder));
+    return kTableFormat.Error(absl::StrCat(
+        "order ", order, " is not from 1 to ", NgramTable::kMaxOrder));
   }
   NgramTable::Content content;
   content.vocab_size = static_cast<int64_t>(reader.Get<uint64_t>());
