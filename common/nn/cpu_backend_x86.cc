@@ -7,21 +7,22 @@
 namespace espalier::nn {
 namespace {
 
-bool HasAvx2() {
+// A build has the kernels of this machine alone, and asks for no others.
+[[maybe_unused]] bool HasAvx2() {
   constexpr unsigned kF16c = 1u << 29;
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & kF16c) != 0;
 }
 
-bool HasAvxVnni() {
+[[maybe_unused]] bool HasAvxVnni() {
   constexpr unsigned kAvxVnni = 1u << 4;
   unsigned a = 0, b = 0, c = 0, d = 0;
   return HasAvx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
          (a & kAvxVnni) != 0;
 }
 
-bool HasAvx512Bf16() {
+[[maybe_unused]] bool HasAvx512Bf16() {
   return HasAvx2() && __builtin_cpu_supports("avx512f") &&
          __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") &&
@@ -38,7 +39,7 @@ bool AskForTiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-bool HasAmx() {
+[[maybe_unused]] bool HasAmx() {
   constexpr unsigned kTiles = 1u << 22 | 1u << 24 | 1u << 25;  // bf16 and int8
   unsigned a = 0, b = 0, c = 0, d = 0;
   return HasAvx512Bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
