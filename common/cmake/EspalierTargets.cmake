@@ -62,6 +62,8 @@ function(_espalier_test_settings target)
   if(ESPALIER_TEST_CLANG)
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
         "${CMAKE_SOURCE_DIR}/tests/testing/with_clang.sh;${ESPALIER_TEST_CLANG};${CMAKE_CXX_COMPILER};${CMAKE_CXX_COMPILER_LAUNCHER}")
+    # As GCC has it: the layout of Abseil's types depends on it.
+    target_compile_options(${target} PRIVATE -fsized-deallocation)
   endif()
   # A test states the fields that it is about.
   target_compile_options(${target} PRIVATE -Wno-missing-field-initializers)
