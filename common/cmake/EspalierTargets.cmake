@@ -1,18 +1,19 @@
-# espalier_library(NAME token_tree SRCS a.cc HDRS a.h DEPS espalier::base [GRPC]
-#                  [KERNELS] [TEST])
-# espalier_binary(NAME espalier-verifier SRCS main.cc DEPS ... [GRPC]
-#                 [COMPONENT verifier])
+# espalier_library(NAME token_tree SRCS a.cc HDRS a.h DEPS espalier::base [HOT]
+#                  [KERNELS] [TEST [GRPC]])
+# espalier_binary(NAME espalier-verifier SRCS main.cc DEPS ... [COMPONENT verifier])
 # espalier_test(NAME control_test SRCS a_test.cc b_test.cc DEPS ... [GRPC]
 #               [LABELS integration] [TIMEOUT seconds] [SHARDS 4] [NIGHTLY 2]
 #               [SEQUENTIAL])
 #
 # A library NAME becomes the target espalier_NAME and the alias espalier::NAME.
 # DEPS are public; a library without SRCS is an interface library.
+# HOT: each round runs through it, or it loops over distributions. A release has it
+# with -O1, and the rest, which waits for networks and passes, with -Og: a sixth less
+# to compile.
 # KERNELS: its loops over numbers are what a pass waits for, so they are compiled
-# with -O3 in place of -O1, and with -O1 under sanitizers, which have the rest -O0.
+# with -O3, and with -O1 under sanitizers, which have the rest -O0.
 # TEST: for tests alone, and compiled as they are.
-# GRPC: most of its files include gRPC or the messages of the wire. They wait for
-# networks and passes, so a release has them with -Og: a sixth less to compile.
+# GRPC: most files of a test include gRPC or the messages of the wire.
 # COMPONENT: the package that has the program (Packages.cmake); default: NAME.
 # SEQUENTIAL: starts no thread, so ThreadSanitizer does without it.
 # SHARDS: processes that share the cases of a long program.
@@ -44,9 +45,9 @@ function(_espalier_settings target)
   endif()
 endfunction()
 
-function(_espalier_product_settings target uses_grpc)
+function(_espalier_product_settings target)
   _espalier_settings(${target})
-  if(uses_grpc AND CMAKE_BUILD_TYPE STREQUAL "Release")
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${target} PRIVATE -Og)
   endif()
 endfunction()
@@ -84,25 +85,30 @@ endfunction()
 # its kind (PrecompiledHeaders.cmake has the lists), so that what most files include
 # is parsed once. All that share headers have their level of optimisation: at another
 # one GCC fails, or optimises as they were.
-function(_espalier_compile_product target uses_grpc)
-  _espalier_product_settings(${target} ${uses_grpc})
-  _espalier_use_headers(${target} product ${uses_grpc})
+function(_espalier_compile_product target)
+  _espalier_product_settings(${target})
+  _espalier_use_headers(${target} product)
+endfunction()
+function(_espalier_compile_hot target)
+  _espalier_settings(${target})
+  _espalier_use_headers(${target} hot)
 endfunction()
 function(_espalier_compile_test target uses_grpc)
   _espalier_test_settings(${target})
-  _espalier_use_headers(${target} test ${uses_grpc})
-endfunction()
-function(_espalier_use_headers target kind uses_grpc)
   if(uses_grpc)
-    set(kind grpc_${kind})
+    _espalier_use_headers(${target} grpc_test)
+  else()
+    _espalier_use_headers(${target} test)
   endif()
+endfunction()
+function(_espalier_use_headers target kind)
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_precompile_headers(${target} REUSE_FROM espalier_headers_${kind})
   endif()
 endfunction()
 
 function(espalier_library)
-  cmake_parse_arguments(ARG "GRPC;KERNELS;TEST" "NAME" "HDRS;SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "GRPC;KERNELS;HOT;TEST" "NAME" "HDRS;SRCS;DEPS" ${ARGN})
   set(target espalier_${ARG_NAME})
   if(ARG_SRCS)
     add_library(${target} STATIC ${ARG_SRCS} ${ARG_HDRS})
@@ -116,8 +122,10 @@ function(espalier_library)
       elseif(ESPALIER_SANITIZE)
         target_compile_options(${target} PRIVATE -O1)
       endif()
+    elseif(ARG_ROUND)
+      _espalier_compile_hot(${target})
     else()
-      _espalier_compile_product(${target} ${ARG_GRPC})
+      _espalier_compile_product(${target})
     endif()
   else()
     add_library(${target} INTERFACE)
@@ -128,13 +136,13 @@ function(espalier_library)
 endfunction()
 
 function(espalier_binary)
-  cmake_parse_arguments(ARG "GRPC" "NAME;COMPONENT" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME;COMPONENT" "SRCS;DEPS" ${ARGN})
   if(NOT ARG_COMPONENT)
     set(ARG_COMPONENT ${ARG_NAME})
   endif()
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
-  _espalier_compile_product(${ARG_NAME} ${ARG_GRPC})
+  _espalier_compile_product(${ARG_NAME})
   # Installed programs find libtorch where this build has it, or in ../lib.
   set_target_properties(${ARG_NAME} PROPERTIES
       INSTALL_RPATH "$ORIGIN/../lib" INSTALL_RPATH_USE_LINK_PATH ON)

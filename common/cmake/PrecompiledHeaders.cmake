@@ -20,11 +20,11 @@ set(_espalier_wire_headers
     <espalier/v1/verifier.pb.h>)
 set(_espalier_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
-# espalier_headers(KIND [TEST] [WIRE] HEADERS <a> <b> DEPS ...): the target
+# espalier_headers(KIND [HOT] [TEST] [WIRE] HEADERS <a> <b> DEPS ...): the target
 # espalier_headers_KIND. WIRE: needs what protoc writes. The library of the messages
 # is compiled with these headers, so that they cannot link it.
 function(espalier_headers kind)
-  cmake_parse_arguments(ARG "TEST;WIRE" "" "HEADERS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "HOT;TEST;WIRE" "" "HEADERS;DEPS" ${ARGN})
   set(target espalier_headers_${kind})
   set(empty ${CMAKE_BINARY_DIR}/headers_${kind}.cc)
   if(NOT EXISTS ${empty})
@@ -34,8 +34,10 @@ function(espalier_headers kind)
   target_link_libraries(${target} PRIVATE ${ARG_DEPS})
   if(ARG_TEST)
     _espalier_test_settings(${target})
+  elseif(ARG_ROUND)
+    _espalier_settings(${target})
   else()
-    _espalier_product_settings(${target} ${ARG_WIRE})
+    _espalier_product_settings(${target})
   endif()
   if(ARG_WIRE)
     list(PREPEND ARG_HEADERS ${_espalier_wire_headers})
@@ -49,8 +51,8 @@ endfunction()
 
 set(_absl absl::flat_hash_map absl::flat_hash_set absl::any_invocable absl::function_ref
     absl::statusor absl::str_format absl::time absl::span)
-espalier_headers(product HEADERS ${_espalier_product_headers} DEPS ${_absl})
-espalier_headers(grpc_product WIRE HEADERS ${_espalier_product_headers} DEPS ${_absl})
+espalier_headers(hot HOT HEADERS ${_espalier_product_headers} DEPS ${_absl})
+espalier_headers(product WIRE HEADERS ${_espalier_product_headers} DEPS ${_absl})
 if(ESPALIER_TESTS)
   espalier_headers(test TEST
       HEADERS ${_espalier_product_headers} ${_espalier_test_headers}
