@@ -91,32 +91,46 @@ file(GLOB_RECURSE ESPALIER_XGRAMMAR_SOURCES ${ESPALIER_XGRAMMAR}/cpp/*.cc)
 list(FILTER ESPALIER_XGRAMMAR_SOURCES EXCLUDE REGEX
      "/(converter_ext/.*|json_schema_converter|lark_converter|regex_converter)\\.cc$")
 list(APPEND ESPALIER_XGRAMMAR_SOURCES ${CMAKE_CURRENT_LIST_DIR}/xgrammar_left_out.cc)
-# Copies come first, so that all files have their earley_parser.h.
+set(masks)
 set(copies)
 foreach(name IN LISTS xgrammar_files)
   list(REMOVE_ITEM ESPALIER_XGRAMMAR_SOURCES ${ESPALIER_XGRAMMAR}/cpp/${name})
-  list(APPEND copies ${xgrammar_copy}/${name})
+  if(name MATCHES "^(earley_parser|grammar_compiler|grammar_matcher)\\.cc$")
+    list(APPEND masks ${xgrammar_copy}/${name})
+  else()
+    list(APPEND copies ${xgrammar_copy}/${name})
+  endif()
 endforeach()
-add_library(xgrammar STATIC ${copies} ${ESPALIER_XGRAMMAR_SOURCES})
-target_include_directories(xgrammar
-    PRIVATE ${CMAKE_SOURCE_DIR} ${ESPALIER_XGRAMMAR}/cpp)
-target_include_directories(xgrammar SYSTEM PUBLIC
-    ${ESPALIER_XGRAMMAR}/include
-    ${ESPALIER_XGRAMMAR}/3rdparty/dlpack/include
-    ${ESPALIER_XGRAMMAR}/3rdparty/picojson)
+# What makes masks, and the rest, which reads grammars: each is compiled at once in
+# every preset, as apart its files take twice as long.
+add_library(xgrammar_masks OBJECT ${masks})
+add_library(xgrammar STATIC
+    ${copies} ${ESPALIER_XGRAMMAR_SOURCES} $<TARGET_OBJECTS:xgrammar_masks>)
+foreach(part IN ITEMS xgrammar_masks xgrammar)
+  target_include_directories(${part}
+      PRIVATE ${CMAKE_SOURCE_DIR} ${ESPALIER_XGRAMMAR}/cpp)
+  target_include_directories(${part} SYSTEM PUBLIC
+      ${ESPALIER_XGRAMMAR}/include
+      ${ESPALIER_XGRAMMAR}/3rdparty/dlpack/include
+      ${ESPALIER_XGRAMMAR}/3rdparty/picojson)
+  target_compile_definitions(${part} PRIVATE
+      XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0
+      XGRAMMAR_LOG_CUSTOMIZE=1)
+  # All files have the copy's earley_parser.h.
+  target_compile_options(${part} PRIVATE
+      -w -include ${xgrammar_copy}/earley_parser.h
+      -ffile-prefix-map=${ESPALIER_XGRAMMAR}/=
+      -ffile-prefix-map=${CMAKE_BINARY_DIR}/= -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+  set_target_properties(${part} PROPERTIES
+      CXX_STANDARD 17 UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0
+      EXPORT_COMPILE_COMMANDS OFF)
+  if(ESPALIER_SANITIZE)
+    target_compile_options(${part} PRIVATE
+        -fsanitize=${ESPALIER_SANITIZE} -fno-sanitize=undefined
+        -fno-omit-frame-pointer)
+  endif()
+endforeach()
 target_link_libraries(xgrammar PRIVATE $<LINK_ONLY:espalier::work_budget>)
-target_compile_definitions(xgrammar PRIVATE
-    XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0
-    XGRAMMAR_LOG_CUSTOMIZE=1)
-target_compile_options(xgrammar PRIVATE
-    -w -ffile-prefix-map=${ESPALIER_XGRAMMAR}/=
-    -ffile-prefix-map=${CMAKE_BINARY_DIR}/= -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
-# All at once in every preset: apart they take twice as long.
-set_target_properties(xgrammar PROPERTIES
-    CXX_STANDARD 17 UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0
-    EXPORT_COMPILE_COMMANDS OFF)
-if(ESPALIER_SANITIZE)
-  target_compile_options(xgrammar PRIVATE
-      -fsanitize=${ESPALIER_SANITIZE} -fno-sanitize=undefined
-      -fno-omit-frame-pointer)
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_options(xgrammar PRIVATE -Og)
 endif()

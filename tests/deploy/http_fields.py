@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 ASK = "What is a glacier? One sentence."
 START = "Count: 1, 2, 3,"
+TOKENS = 8  # of each answer
 NONE = object()
 
 
@@ -92,7 +93,7 @@ OPENAI = {
     "stream_options": Trial({"include_usage": True}, {}, {"other": True},
                             more={"stream": True}, seen=lambda body: body["usage_events"] == 1),
     "return_token_ids": Trial(True, {}, 1,
-                              seen=lambda body: len(choices(body)[0]["token_ids"]) == 12),
+                              seen=lambda body: len(choices(body)[0]["token_ids"]) == TOKENS),
 }
 FORMS = {
     "response_format": Trial({"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA}},
@@ -147,9 +148,9 @@ CHAT = {
                    seen=lambda body: called(body) == ["f"]),
     "max_completion_tokens": limited(5, "maxTokens", 0),
     "logprobs": Trial(True, {"logprobs": 0}, 1,
-                      seen=lambda body: len(choices(body)[0]["logprobs"]["content"]) == 12),
+                      seen=lambda body: len(choices(body)[0]["logprobs"]["content"]) == TOKENS),
     "top_logprobs": Trial(2, {"logprobs": 2}, 21, {"logprobs": 21}, more={"logprobs": True}, seen=lambda body: [
-        len(entry["top_logprobs"]) for entry in choices(body)[0]["logprobs"]["content"]] == [2] * 12),
+        len(entry["top_logprobs"]) for entry in choices(body)[0]["logprobs"]["content"]] == [2] * TOKENS),
     "tool_choice": Trial({"type": "function", "function": {"name": "g"}}, None, "other",
                          more={"tools": [function("f"), function("g")], **LONG},
                          seen=lambda body: called(body) == ["g"]),
@@ -167,7 +168,7 @@ COMPLETION = {
     "echo": Trial(True, {"echo": True}, 1,
                   seen=lambda body: choices(body)[0]["text"].startswith(START)),
     "logprobs": Trial(2, {"logprobs": 2}, 21, {"logprobs": 21}, seen=lambda body: [
-        len(top) for top in choices(body)[0]["logprobs"]["top_logprobs"]] == [2] * 12),
+        len(top) for top in choices(body)[0]["logprobs"]["top_logprobs"]] == [2] * TOKENS),
     "best_of": Trial(1, {}, 2),
     # deploy/resume_test.py resumes answers that have begun.
     "resumption": Trial({"outputs": [{"token_ids": []}]}, {"resumption": {"outputs": [{}]}},

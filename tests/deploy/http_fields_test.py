@@ -76,7 +76,7 @@ class Api:
                  texts_of: Callable[[dict[str, Any]], list[str]],
                  trials: Mapping[str, http_fields.Trial], refused: Collection[str]) -> None:
         self.path, self.base, self.texts_of = path, base | SAMPLED, texts_of
-        self.own = own | SAMPLED | {"maxTokens": 12}
+        self.own = own | SAMPLED | {"maxTokens": http_fields.TOKENS}
         self.trials, self.refused = trials, refused
 
     def names(self) -> set[str]:
@@ -85,14 +85,14 @@ class Api:
 
 CHAT_OF_OWN = {"chat": {"messages": ASKED}}
 APIS = {
-    "chats": Api("/v1/chat/completions", {"messages": ASKED, "max_tokens": 12}, CHAT_OF_OWN,
+    "chats": Api("/v1/chat/completions", {"messages": ASKED, "max_tokens": http_fields.TOKENS}, CHAT_OF_OWN,
                  texts_of_chat, http_fields.CHAT, http_fields.CHAT_REFUSED),
-    "completions": Api("/v1/completions", {"prompt": http_fields.START, "max_tokens": 12},
+    "completions": Api("/v1/completions", {"prompt": http_fields.START, "max_tokens": http_fields.TOKENS},
                        {"prompt": http_fields.START}, texts_of_completion, http_fields.COMPLETION,
                        http_fields.COMPLETION_REFUSED),
-    "messages": Api("/v1/messages", {"messages": ASKED, "max_tokens": 12}, CHAT_OF_OWN,
+    "messages": Api("/v1/messages", {"messages": ASKED, "max_tokens": http_fields.TOKENS}, CHAT_OF_OWN,
                     texts_of_message, http_fields.MESSAGES, http_fields.MESSAGES_REFUSED),
-    "responses": Api("/v1/responses", {"input": http_fields.ASK, "max_output_tokens": 12},
+    "responses": Api("/v1/responses", {"input": http_fields.ASK, "max_output_tokens": http_fields.TOKENS},
                      CHAT_OF_OWN, texts_of_response, http_fields.RESPONSES,
                      http_fields.RESPONSES_REFUSED),
 }
