@@ -7,9 +7,9 @@
 #
 # A library NAME becomes the target espalier_NAME and the alias espalier::NAME.
 # DEPS are public; a library without SRCS is an interface library.
-# HOT: each round runs through it, or it loops over distributions. A release has it
-# with -O1, and the rest, which waits for networks and passes, with -Og: a sixth less
-# to compile.
+# HOT: it computes in each round, or loops over distributions. A release has it with
+# -O1, and the rest, which waits for networks and passes or runs seldom, with -Og: a
+# sixth less to compile.
 # KERNELS: its loops over numbers are what a pass waits for, so they are compiled
 # with -O3, and with -O1 under sanitizers, which have the rest -O0.
 # TEST: for tests alone, and compiled as they are.
