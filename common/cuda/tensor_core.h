@@ -19,15 +19,19 @@ struct LoadArguments {
 // Half h of lane's register m is element `of` of row `row` of matrix m.
 template <typename ElementOf>
 void LoadMatricesOf(LoadArguments** lanes, ElementOf element) {
+  const unsigned char* rows[32];
   for (int lane = 0; lane < 32; ++lane) {
-    if (lanes[lane]->address % 16 != 0)
+    const uint32_t address = lanes[lane]->address;
+    if (address % 16 != 0)
       Block::Fail("ldmatrix: a row is not aligned to 16 bytes");
+    rows[lane] = Block::Current().At(address, 16);
+  }
+  for (int lane = 0; lane < 32; ++lane) {
     for (int m = 0; m < 4; ++m) {
       uint16_t halves[2];
       for (int h = 0; h < 2; ++h) {
         const auto [row, column] = element(lane, h);
-        const uint32_t address = lanes[8 * m + row]->address + 2 * column;
-        std::memcpy(&halves[h], Block::Current().At(address, 2), 2);
+        std::memcpy(&halves[h], rows[8 * m + row] + 2 * column, 2);
       }
       lanes[lane]->out[m] = halves[0] | uint32_t{halves[1]} << 16;
     }

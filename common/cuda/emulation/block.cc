@@ -15,11 +15,7 @@ namespace {
 // What a multiprocessor has, and a thread may have.
 constexpr int kRegisters = 65536, kMaxThreadRegisters = 255;
 
-thread_local Block* current_block = nullptr;
-
 }  // namespace
-
-Block& Block::Current() { return *current_block; }
 
 void Block::Fail(const std::string& what) {
   if (current_block != nullptr) {
@@ -73,10 +69,7 @@ uint32_t Block::AddressOf(const void* shared) const {
   return static_cast<uint32_t>(byte - shared_);
 }
 
-unsigned char* Block::At(uint32_t address, size_t bytes) {
-  if (address + bytes > shape_.shared_bytes) Fail("beyond the shared memory");
-  return shared_ + address;
-}
+void Block::FailBeyondMemory() { Fail("beyond the shared memory"); }
 
 void Block::MeetInWarpgroup(const std::function<void()>& action) {
   Meet(warpgroup_rendezvous_[current_ / 128], 128, this, action);
@@ -172,14 +165,6 @@ bool Block::LandCopy() {
   barriers_.Land(copy);
   WakeIfPhaseEnded();
   return true;
-}
-
-void Block::Suspend() {
-  Fiber& thread = *threads_[current_];
-  if (!ready_.goes_on_in_warp()) return thread.Suspend();
-  current_ = ready_.Take();
-  Fiber& next = *threads_[current_];
-  if (&next != &thread) thread.HandOver(next);
 }
 
 void Block::RunReady() {

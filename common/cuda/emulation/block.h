@@ -64,7 +64,7 @@ class Block {
   std::string Describe() const;
 
   // The methods that follow are for the block's own threads, while they run.
-  static Block& Current();
+  static Block& Current() { return *current_block; }
   [[noreturn]] static void Fail(const std::string& what);
 
   const BlockShape& shape() const { return shape_; }
@@ -72,7 +72,10 @@ class Block {
   unsigned char* shared() { return shared_; }
   // An address of shared memory is its offset.
   uint32_t AddressOf(const void* shared) const;
-  unsigned char* At(uint32_t address, size_t bytes);
+  unsigned char* At(uint32_t address, size_t bytes) {
+    if (address + bytes > shape_.shared_bytes) FailBeyondMemory();
+    return shared_ + address;
+  }
 
   // Threads that wait for each other.
   struct Rendezvous {
@@ -137,11 +140,21 @@ class Block {
   [[noreturn]] static void FailApart() {
     Fail("threads that have to meet are at different instructions");
   }
+  [[noreturn]] static void FailBeyondMemory();
   void RunReady();
-  void Suspend();
+  // Another thread goes on: the next lane of the warp, if one can.
+  void Suspend() {
+    Fiber& thread = *threads_[current_];
+    if (!ready_.goes_on_in_warp()) return thread.Suspend();
+    current_ = ready_.TakeOfWarp();
+    Fiber& next = *threads_[current_];
+    if (&next != &thread) thread.HandOver(next);
+  }
   bool LandCopy();
   void WakeIfPhaseEnded();
   bool RegistersFit(int of_current_group) const;
+
+  static constinit inline thread_local Block* current_block = nullptr;
 
   const BlockShape shape_;
   Dice dice_;

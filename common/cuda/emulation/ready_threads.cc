@@ -1,24 +1,10 @@
 #include "common/cuda/emulation/ready_threads.h"
 
-#include <bit>
 #include <utility>
 
 #include "common/base/check.h"
 
 namespace espalier::cuda::emulation {
-namespace {
-
-// Returns the first bit that is set from `from` on, around the end.
-int Next(uint32_t bits, int from) {
-  return (std::countr_zero(std::rotr(bits, from)) + from) % 32;
-}
-
-// Returns the last bit that is set up to `to`, around the start.
-int Last(uint32_t bits, int to) {
-  return (to - std::countl_zero(std::rotl(bits, 31 - to)) + 32) % 32;
-}
-
-}  // namespace
 
 ReadyThreads::ReadyThreads(int warps, Dice& dice) : dice_(dice) {
   ESPALIER_CHECK(warps <= kMaxWarps);
@@ -29,14 +15,6 @@ ReadyThreads::ReadyThreads(int warps, Dice& dice) : dice_(dice) {
   for (int i = 0; i < warps; ++i) place_of_[warp_at_[i]] = i;
   one_by_one_ = dice_.Draw(4) == 0;
   in_order_ = dice_.Draw(2) == 0;
-}
-
-int ReadyThreads::Take() {
-  if (!goes_on_in_warp()) Choose();
-  lane_ = upwards_ ? Next(lanes_[place_], lane_) : Last(lanes_[place_], lane_);
-  lanes_[place_] &= ~(1u << lane_);
-  if (lanes_[place_] == 0) places_ &= ~(1u << place_);
-  return warp_at_[place_] * 32 + lane_;
 }
 
 void ReadyThreads::Choose() {

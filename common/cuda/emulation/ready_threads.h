@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_CUDA_EMULATION_READY_THREADS_H_
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -43,9 +44,28 @@ class ReadyThreads {
   // The next to be taken is of the warp of the last one.
   bool goes_on_in_warp() const { return !one_by_one_ && lanes_[place_] != 0; }
   // REQUIRES: not empty.
-  int Take();
+  int Take() {
+    if (!goes_on_in_warp()) Choose();
+    return TakeOfWarp();
+  }
+  // REQUIRES: goes_on_in_warp().
+  int TakeOfWarp() {
+    Lanes& lanes = lanes_[place_];
+    lane_ = upwards_ ? Next(lanes, lane_) : Last(lanes, lane_);
+    lanes &= ~(1u << lane_);
+    if (lanes == 0) places_ &= ~(1u << place_);
+    return warp_at_[place_] * 32 + lane_;
+  }
 
  private:
+  // Returns the first bit that is set from `from` on, around the end.
+  static int Next(uint32_t bits, int from) {
+    return (std::countr_zero(std::rotr(bits, from)) + from) % 32;
+  }
+  // Returns the last bit that is set up to `to`, around the start.
+  static int Last(uint32_t bits, int to) {
+    return (to - std::countl_zero(std::rotl(bits, 31 - to)) + 32) % 32;
+  }
   void Choose();
 
   Dice& dice_;
