@@ -2,8 +2,8 @@
 # Builds and runs tests, from a fresh clone.
 #
 #   tests/run.sh             all tests of the preset release
-#   tests/run.sh --quick     its unit tests alone, without the emulated GPU where
-#                            the tree is new; fetches no more than the model
+#   tests/run.sh --quick     its unit tests alone, with --no-emulation; fetches no
+#                            more than the model
 #   tests/run.sh --asan      clang's AddressSanitizer and UndefinedBehaviorSanitizer,
 #                            thread-safety analysis, fuzz targets under libFuzzer
 #   tests/run.sh --tsan      ThreadSanitizer
@@ -12,8 +12,10 @@
 #   tests/run.sh WORD...     the tests of an area, as in `tests/run.sh control`, or of a
 #                            test file, as in `tests/run.sh drafter_policy_test`
 #
-#   --nvcc     compiles the kernels for GPUs too, and those for CPUs unlike this one
-#   --werror   warnings are errors, in the preset release
+#   --nvcc           compiles the kernels for GPUs too, and those for CPUs unlike
+#                    this one
+#   --no-emulation   leaves out the emulated GPU, where the tree is new
+#   --werror         warnings are errors, in the preset release
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -36,12 +38,13 @@ quick=
 words=()
 for flag in "$@"; do
   case $flag in
-    --quick) quick=1 torch=OFF set_up=(--unit-tests) ;;
+    --quick) quick=1 torch=OFF emulation=OFF set_up=(--unit-tests) ;;
     --asan) preset=asan torch=OFF set_up+=(--clang) left_out+=(exact) ;;
     --tsan) preset=tsan torch=OFF set_up+=(--clang) left_out+=(exact) ;;
     --nightly) nightly=nightly ;;
     --nightly=[0-9]) nightly=nightly-${flag#*=} ;;
     --nvcc) nvcc=ON native=OFF set_up+=(--nvcc) ;;
+    --no-emulation) emulation=OFF ;;
     --werror) werror=ON ;;
     -h | --help) usage 0 ;;
     -*) usage 2 >&2 ;;
@@ -53,7 +56,7 @@ if [[ ${words[*]} ]]; then
   torch=OFF set_up=(--unit-tests "${set_up[@]:1}")
 fi
 readonly build=$repo/build/$preset log=$repo/build/$preset/tests.log
-[[ ! $quick ]] || grep -qs '^ESPALIER_EMULATION:BOOL=ON' "$build/CMakeCache.txt" || emulation=OFF
+! grep -qs '^ESPALIER_EMULATION:BOOL=ON' "$build/CMakeCache.txt" || emulation=ON
 
 # ThreadSanitizer of clang 14 does not start on kernels that place mappings more
 # randomly than it knows.
@@ -118,10 +121,10 @@ print_left_out() {
   [[ -z $nightly && ${#words[@]} == 0 ]] || return 0
   if [[ $quick ]]; then
     echo "not run: all but unit tests (tests/run.sh runs them)"
-    [[ $emulation == ON ]] || echo "not run: tests on the emulated GPU"
   else
     echo "not run: long tests, mutants, planted faults (tests/run.sh --nightly)"
   fi
+  [[ $emulation == ON ]] || echo "not run: tests on the emulated GPU"
   [[ $preset == release ]] ||
     echo "not run: the enumeration of distributions, which takes sanitizers half an hour"
   awk '/: Skipped$/ { getline; print "not run: " $0 }
