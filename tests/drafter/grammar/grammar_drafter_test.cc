@@ -10,7 +10,6 @@ namespace espalier::drafter {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
 // Drafts for a model whose tokens are bytes.
@@ -23,10 +22,13 @@ class GrammarDrafterTest : public ::testing::Test {
                                        .vocab_size = testing::kTinyVocab});
   }
 
-  // Returns the tree after "xx" and `output`. A grammar is compiled meanwhile.
-  TokenTree Draft(const GrammarSpec& grammar, const std::string& output,
-                  const DraftBudget& budget = {.max_nodes = 20,
-                                               .max_depth = 20}) {
+  // Returns the tokens of the tree after "xx" and `output`, once there are
+  // `count`: until then a grammar is being compiled, or the few milliseconds
+  // for its text have passed without this thread.
+  std::vector<TokenId> Draft(const GrammarSpec& grammar,
+                             const std::string& output, int64_t count,
+                             const DraftBudget& budget = {.max_nodes = 20,
+                                                          .max_depth = 20}) {
     std::vector<TokenId> tokens = {'x', 'x'};
     tokens.insert(tokens.end(), output.begin(), output.end());
     const SequenceView view = {.id = {1, 1},
@@ -36,7 +38,7 @@ class GrammarDrafterTest : public ::testing::Test {
                                .budget = budget};
     const absl::Time give_up = absl::Now() + absl::Seconds(60);
     TokenTree tree = DraftOne(*drafter_, view);
-    while (tree.num_nodes() == 1 && absl::Now() < give_up && waits_) {
+    while (tree.num_nodes() <= count && absl::Now() < give_up) {
       std::this_thread::yield();
       tree = DraftOne(*drafter_, view);
     }
@@ -44,14 +46,10 @@ class GrammarDrafterTest : public ::testing::Test {
                                .max_depth = budget.max_depth,
                                .vocab_size = testing::kTinyVocab})
                     .ok());
-    return tree;
-  }
-  std::vector<TokenId> Tokens(const TokenTree& tree) {
     return {tree.tokens.begin() + 1, tree.tokens.end()};
   }
 
   std::unique_ptr<Drafter> drafter_;
-  bool waits_ = true;
 };
 
 const GrammarSpec kChoice = {.kind = GrammarSpec::Kind::kChoice,
@@ -59,35 +57,31 @@ const GrammarSpec kChoice = {.kind = GrammarSpec::Kind::kChoice,
 
 TEST_F(GrammarDrafterTest, DraftsWhatIsForced) {
   EXPECT_TRUE(drafter_->needs_grammar());
-  EXPECT_THAT(Tokens(Draft(kChoice, "")), ElementsAre('h', 'e', 'l'));
-  EXPECT_THAT(Tokens(Draft(kChoice, "hell")),
-              ElementsAre('o', testing::kTinyImEnd));
+  EXPECT_THAT(Draft(kChoice, "", 3), ElementsAre('h', 'e', 'l'));
+  EXPECT_THAT(Draft(kChoice, "hell", 2), ElementsAre('o', testing::kTinyImEnd));
   // Another grammar of the same sequence.
-  EXPECT_THAT(
-      Tokens(
-          Draft({.kind = GrammarSpec::Kind::kRegex, .text = "h[0-9]ab"}, "h7")),
-      ElementsAre('a', 'b', testing::kTinyImEnd));
+  const GrammarSpec regex = {.kind = GrammarSpec::Kind::kRegex,
+                             .text = "h[0-9]ab"};
+  EXPECT_THAT(Draft(regex, "h7", 3),
+              ElementsAre('a', 'b', testing::kTinyImEnd));
 }
 
 TEST_F(GrammarDrafterTest, KeepsTheBudget) {
-  EXPECT_THAT(Tokens(Draft(kChoice, "", {.max_nodes = 2, .max_depth = 9})),
+  EXPECT_THAT(Draft(kChoice, "", 2, {.max_nodes = 2, .max_depth = 9}),
               ElementsAre('h', 'e'));
-  EXPECT_THAT(Tokens(Draft(kChoice, "", {.max_nodes = 9, .max_depth = 1})),
+  EXPECT_THAT(Draft(kChoice, "", 1, {.max_nodes = 9, .max_depth = 1}),
               ElementsAre('h'));
-  waits_ = false;
-  EXPECT_THAT(Tokens(Draft(kChoice, "", {.max_nodes = 0, .max_depth = 1})),
+  EXPECT_THAT(Draft(kChoice, "", 0, {.max_nodes = 0, .max_depth = 1}),
               IsEmpty());
 }
 
 TEST_F(GrammarDrafterTest, WithoutAGrammarOrBesideItNothingIsDrafted) {
-  EXPECT_THAT(Tokens(Draft(kChoice, "he")), ElementsAre('l'));
-  waits_ = false;
-  EXPECT_THAT(Tokens(Draft(kChoice, "x")), IsEmpty());
-  EXPECT_THAT(Tokens(Draft(kChoice, "hel")), IsEmpty());
-  EXPECT_THAT(Tokens(Draft({}, "he")), IsEmpty());
-  EXPECT_THAT(
-      Tokens(Draft({.kind = GrammarSpec::Kind::kRegex, .text = "("}, "")),
-      IsEmpty());
+  EXPECT_THAT(Draft(kChoice, "he", 1), ElementsAre('l'));
+  EXPECT_THAT(Draft(kChoice, "x", 0), IsEmpty());
+  EXPECT_THAT(Draft(kChoice, "hel", 0), IsEmpty());
+  EXPECT_THAT(Draft({}, "he", 0), IsEmpty());
+  EXPECT_THAT(Draft({.kind = GrammarSpec::Kind::kRegex, .text = "("}, "", 0),
+              IsEmpty());
   drafter_->Forget({1, 1});
 }
 
