@@ -18,11 +18,11 @@ constexpr int kRegisters = 65536, kMaxThreadRegisters = 255;
 }  // namespace
 
 void Block::Fail(const std::string& what) {
-  if (current_block != nullptr) {
-    const BlockShape& shape = current_block->shape_;
+  if (current_block_ != nullptr) {
+    const BlockShape& shape = current_block_->shape_;
     std::fprintf(stderr, "emulated kernel %s, block (%u, %u, %u), thread %d: ",
                  shape.kernel, shape.index.x, shape.index.y, shape.index.z,
-                 current_block->current_);
+                 current_block_->current_);
   }
   std::fprintf(stderr, "%s\n", what.c_str());
   std::abort();
@@ -68,8 +68,6 @@ uint32_t Block::AddressOf(const void* shared) const {
     Fail("not an address of shared memory");
   return static_cast<uint32_t>(byte - shared_);
 }
-
-void Block::FailBeyondMemory() { Fail("beyond the shared memory"); }
 
 void Block::MeetInWarpgroup(const std::function<void()>& action) {
   Meet(warpgroup_rendezvous_[current_ / 128], 128, this, action);
@@ -170,7 +168,7 @@ bool Block::LandCopy() {
 void Block::RunReady() {
   if (steps_per_copy_ != 0 && dice_.Draw(steps_per_copy_) == 0) LandCopy();
   current_ = ready_.Take();
-  current_block = this;
+  current_block_ = this;
   threads_[current_]->Resume();
   if (threads_[current_]->ended()) --alive_;
   WakeIfPhaseEnded();
@@ -179,7 +177,7 @@ void Block::RunReady() {
 void Block::RunAhead() {
   const bool copies_are_fast = dice_.Draw(2) == 0;
   while (!ready_.empty() || (copies_are_fast && !copies_.empty())) {
-    current_block = this;
+    current_block_ = this;
     if (ready_.empty()) {
       LandCopy();
     } else {
@@ -194,20 +192,20 @@ void Block::EndPrevious() {
 }
 
 bool Block::Step() {
-  current_block = this;
+  current_block_ = this;
   if (ready_.empty()) return LandCopy();
   RunReady();
   return true;
 }
 
 void Block::CheckEnd() {
-  current_block = this;
+  current_block_ = this;
   if (!copies_.empty()) Fail("the block ended while copies were under way");
   if (!open_hints_.empty())
     Fail("a hint at what no bulk copy of the block brings after it");
   if (!waited_for_previous_)
     Fail("the block never waited for the kernel before");
-  current_block = nullptr;
+  current_block_ = nullptr;
 }
 
 std::string Block::Describe() const {

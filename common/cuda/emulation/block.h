@@ -64,7 +64,7 @@ class Block {
   std::string Describe() const;
 
   // The methods that follow are for the block's own threads, while they run.
-  static Block& Current() { return *current_block; }
+  static Block& Current() { return *current_block_; }
   [[noreturn]] static void Fail(const std::string& what);
 
   const BlockShape& shape() const { return shape_; }
@@ -73,7 +73,7 @@ class Block {
   // An address of shared memory is its offset.
   uint32_t AddressOf(const void* shared) const;
   unsigned char* At(uint32_t address, size_t bytes) {
-    if (address + bytes > shape_.shared_bytes) FailBeyondMemory();
+    if (address + bytes > shape_.shared_bytes) Fail("beyond the shared memory");
     return shared_ + address;
   }
 
@@ -140,7 +140,6 @@ class Block {
   [[noreturn]] static void FailApart() {
     Fail("threads that have to meet are at different instructions");
   }
-  [[noreturn]] static void FailBeyondMemory();
   void RunReady();
   // Another thread goes on: the next lane of the warp, if one can.
   void Suspend() {
@@ -154,7 +153,7 @@ class Block {
   void WakeIfPhaseEnded();
   bool RegistersFit(int of_current_group) const;
 
-  static constinit inline thread_local Block* current_block = nullptr;
+  static constinit inline thread_local Block* current_block_ = nullptr;
 
   const BlockShape shape_;
   Dice dice_;
