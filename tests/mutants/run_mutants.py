@@ -5,9 +5,10 @@
     run_mutants.py --check SOURCE
 
 SOURCE is the source tree and BUILD its build, which are only read: where the
-system has overlays, faults are planted and built in some that nobody else sees and
-that are gone at the end, one for each core; elsewhere in a copy in BUILD, which is
-built anew and kept for the next run. The faults are in *.toml beside this file,
+system has overlays, each fault is planted and built in one of its own, which is
+gone afterwards, so that nothing is built to be as it was; as many at a time as
+there are cores. Elsewhere faults are planted in a copy in BUILD, which is built
+anew and kept for the next run. The faults are in *.toml beside this file,
 each with the text that it replaces, the test file (or program) that must fail, and
 what the processor needs for it, as /proc/cpuinfo spells it, if anything. TEXT: only
 faults with it in their name or file. N: those of every ten with the number N.
@@ -17,7 +18,6 @@ does not compile: then the list has to follow the code. --check looks for the
 texts alone.
 """
 
-import contextlib
 import filecmp
 import os
 import pathlib
@@ -27,6 +27,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 try:
@@ -37,8 +39,6 @@ except ImportError:  # Python 3.10
 
 SKIPPED = {".git", "build", "dist", "__pycache__", ".venv"}
 TEST_SECONDS = 300  # for a program without a fault
-# "i/n" where SOURCE is an overlay: the faults are the i-th of n parts of all.
-INSIDE = "ESPALIER_MUTANTS_OVERLAY"
 
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -84,30 +84,25 @@ def copy_changes(source: pathlib.Path, copy: pathlib.Path) -> None:
                 path.unlink()
 
 
-# Runs the command after $1 and $2; what it changes in the folder $1 goes to $2.
-OVERLAY = """mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/u,workdir=$2/w" "$1" &&
-shift 2 && exec "$@" """
+# Runs the command after $1, $2 and $3: what it changes in the folder $1, which begins
+# as the layers $2, goes to the folder $3.
+OVERLAY = """mount -t overlay overlay -o "lowerdir=$2,upperdir=$3/u,workdir=$3/w" "$1" &&
+shift 3 && exec "$@" """
 
 
-def overlay_command(source: pathlib.Path, upper: str) -> list[str]:
-    for name in "u", "w":
-        pathlib.Path(upper, name).mkdir()
-    return ["unshare", "--mount", "sh", "-c", OVERLAY, "sh", str(source), upper]
+class Overlay:
+    """Runs commands that see their own changes in a folder, and nobody else does."""
 
+    def __init__(self, folder: pathlib.Path, layers: list[pathlib.Path], changes: str) -> None:
+        self.changes = pathlib.Path(changes, "u")
+        for name in "u", "w":
+            pathlib.Path(changes, name).mkdir()
+        self.prefix = ["unshare", "--mount", "sh", "-c", OVERLAY, "sh", str(folder),
+                       ":".join(map(str, layers)), changes]
 
-def run_in_overlays(source: pathlib.Path, count: int) -> int | None:
-    """This program's status in `count` overlays; None: there are none to be had."""
-    with contextlib.ExitStack() as stack:
-        commands = [overlay_command(source, stack.enter_context(tempfile.TemporaryDirectory()))
-                    for _ in range(count)]
-        if subprocess.run([*commands[0], "true"], check=False,
-                          capture_output=True).returncode != 0:
-            return None
-        programs = [subprocess.Popen([*command, sys.executable, *sys.argv],
-                                     env=os.environ | {INSIDE: f"{i}/{count}"})
-                    for i, command in enumerate(commands)]
-        statuses = [program.wait() for program in programs]
-        return 1 if any(statuses) else 0
+    def works(self) -> bool:
+        return subprocess.run([*self.prefix, "true"], check=False,
+                              capture_output=True).returncode == 0
 
 
 def options() -> list[str]:
@@ -116,11 +111,13 @@ def options() -> list[str]:
 
 
 class Tree:
-    """Where faults are planted, and its build."""
+    """Where faults are planted, and its build; seen through an overlay if there is one."""
 
-    def __init__(self, source: pathlib.Path, build: pathlib.Path) -> None:
+    def __init__(self, source: pathlib.Path, build: pathlib.Path,
+                 overlay: Overlay | None = None) -> None:
         self.source = source
         self.build = build
+        self.prefix = overlay.prefix if overlay else []
         self.patience: dict[str, float] = {}  # seconds, for a fault may make a test hang
         prefix = pathlib.Path(__file__).with_name("without_werror.sh").resolve()
         self.environment = os.environ | {"CCACHE_BASEDIR": str(self.source),
@@ -128,7 +125,7 @@ class Tree:
                                          "CCACHE_PREFIX": str(prefix)}
 
     def run(self, *command: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, env=self.environment, text=True,
+        return subprocess.run([*self.prefix, *command], env=self.environment, text=True,
                               stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
 
@@ -151,7 +148,7 @@ class Tree:
         cases = [f"--gtest_filter={find_tests.filter_of(source)}"] if source else []
         try:
             result = subprocess.run(
-                [self.build / "tests" / "bin" / program, *cases,
+                [*self.prefix, self.build / "tests" / "bin" / program, *cases,
                  "--gtest_fail_fast", "--gtest_brief=1"],
                 cwd=self.build, text=True, errors="replace",
                 timeout=self.patience.get(test, TEST_SECONDS), stdout=subprocess.PIPE,
@@ -167,20 +164,12 @@ class Tree:
             sys.exit(f"{test} fails without a fault:\n{output[-5000:]}")
         self.patience[test] = 20 + 5 * (time.monotonic() - begin)
 
-    def try_mutant(self, mutant: dict[str, Any]) -> tuple[str, bool]:
-        """What became of it, and whether that is as it should be."""
-        path = self.source / mutant["file"]
-        right = path.read_text()
-        if right.count(mutant["search"]) != 1:
-            return f"not there once: {mutant['search']!r}", False
-        try:
-            path.write_text(right.replace(mutant["search"], mutant["replace"]))
-            built = self.compile(mutant["test"])
-            if built.returncode != 0:
-                return f"does not compile:\n{built.stdout[-3000:]}", False
-            fails, output = self.test_fails(mutant["test"])
-        finally:
-            path.write_text(right)
+    def outcome(self, test: str) -> tuple[str, bool]:
+        """What becomes of the fault that is planted, and whether that is as it should be."""
+        built = self.compile(test)
+        if built.returncode != 0:
+            return f"does not compile:\n{built.stdout[-3000:]}", False
+        fails, output = self.test_fails(test)
         if not fails:
             return "SURVIVES", False
         failed = [line.split("] ")[1].split(",")[0].split(" (")[0]
@@ -203,9 +192,86 @@ def check(source: pathlib.Path) -> int:
     return 1 if missing else 0
 
 
+# Tries a fault, given its file's text with it: what became of it, and whether that is
+# as it should be.
+Try = Callable[[dict[str, Any], str], tuple[str, bool]]
+
+
+def judge(source: pathlib.Path, mutants: list[Any], threads: int, try_fault: Try) -> int:
+    """Tries all, prints what became of each, and returns the exit status."""
+    def try_one(mutant: dict[str, Any]) -> bool | None:
+        name, begin = f"{mutant['file']}: {mutant['fault']}", time.monotonic()
+        if (needs := mutant.get("needs")) and not processor_has(needs):
+            print(f"{name}: left out, as the processor has no {needs}")
+            return None
+        right = (source / mutant["file"]).read_text()
+        if right.count(mutant["search"]) != 1:
+            outcome, is_good = f"not there once: {mutant['search']!r}", False
+        else:
+            outcome, is_good = try_fault(
+                mutant, right.replace(mutant["search"], mutant["replace"]))
+        print(f"{name}: {outcome} [{mutant['test']}, {time.monotonic() - begin:.0f} s]",
+              flush=True)
+        return is_good
+
+    with ThreadPoolExecutor(threads) as pool:
+        results = list(pool.map(try_one, mutants))
+    print(f"{len(results)} faults, {results.count(True)} killed, "
+          f"{results.count(None)} left out")
+    return 1 if False in results else 0
+
+
+def prepare(tree: Tree, tests: Iterable[str]) -> None:
+    """Without a fault."""
+    must_succeed(tree.compile(*tests))
+    for test in sorted(set(tests)):
+        tree.must_pass(test)
+
+
+def run_in_overlays(source: pathlib.Path, build: pathlib.Path, mutants: list[Any]) -> int | None:
+    """The exit status; None: there are no overlays to be had."""
+    with tempfile.TemporaryDirectory() as changes:
+        below = Overlay(source, [source], changes)
+        if not below.works():
+            return None
+        right = Tree(source, build, below)
+        prepare(right, [m["test"] for m in mutants])
+
+        def try_fault(mutant: dict[str, Any], text: str) -> tuple[str, bool]:
+            with tempfile.TemporaryDirectory() as changes:
+                overlay = Overlay(source, [below.changes, source], changes)
+                path = overlay.changes / mutant["file"]
+                path.parent.mkdir(parents=True)
+                path.write_text(text)
+                tree = Tree(source, build, overlay)
+                tree.patience = right.patience
+                return tree.outcome(mutant["test"])
+
+        return judge(source, mutants, len(os.sched_getaffinity(0)), try_fault)
+
+
+def run_in_copy(source: pathlib.Path, build: pathlib.Path, mutants: list[Any]) -> int:
+    copy = build / "tests" / "mutants" / "source"
+    tree = Tree(copy, copy / "build" / "mutants")
+    copy_changes(source, copy)
+    must_succeed(tree.configure())
+    prepare(tree, [m["test"] for m in mutants])
+
+    def try_fault(mutant: dict[str, Any], text: str) -> tuple[str, bool]:
+        path = copy / mutant["file"]
+        right = path.read_text()
+        try:
+            path.write_text(text)
+            return tree.outcome(mutant["test"])
+        finally:
+            path.write_text(right)
+
+    return judge(copy, mutants, 1, try_fault)
+
+
 def main() -> int:
     if sys.argv[1] == "--check":
-        sys.exit(check(pathlib.Path(sys.argv[2])))
+        return check(pathlib.Path(sys.argv[2]))
     args, part = sys.argv[1:], None
     if args[0] == "--part":
         part, args = int(args[1]), args[2:]
@@ -213,38 +279,9 @@ def main() -> int:
     mutants = read_mutants(args[2:], part)
     if not mutants:
         sys.exit("there is no such fault")
-    tree = Tree(source, build)
-    if INSIDE in os.environ:
-        i, count = map(int, os.environ[INSIDE].split("/"))
-        mutants = mutants[len(mutants) * i // count:len(mutants) * (i + 1) // count]
-    else:
-        # They cover a build below the sources alone.
-        count = min(len(os.sched_getaffinity(0)), len(mutants))
-        status = run_in_overlays(source, count) if source in build.parents else None
-        if status is not None:
-            return status
-        copy = build / "tests" / "mutants" / "source"
-        tree = Tree(copy, copy / "build" / "mutants")
-        copy_changes(source, copy)
-        must_succeed(tree.configure())
-    tests = sorted({m["test"] for m in mutants})
-    must_succeed(tree.compile(*tests))
-    for test in tests:
-        tree.must_pass(test)
-    bad = left_out = 0
-    for mutant in mutants:
-        name = f"{mutant['file']}: {mutant['fault']}"
-        if (needs := mutant.get("needs")) and not processor_has(needs):
-            print(f"{name}: left out, as the processor has no {needs}")
-            left_out += 1
-            continue
-        begin = time.monotonic()
-        outcome, is_good = tree.try_mutant(mutant)
-        bad += not is_good
-        print(f"{name}: {outcome} [{mutant['test']}, {time.monotonic() - begin:.0f} s]",
-              flush=True)
-    print(f"{len(mutants)} faults, {len(mutants) - bad - left_out} killed, {left_out} left out")
-    return 1 if bad else 0
+    # An overlay covers a build below the sources alone.
+    status = run_in_overlays(source, build, mutants) if source in build.parents else None
+    return run_in_copy(source, build, mutants) if status is None else status
 
 
 if __name__ == "__main__":
