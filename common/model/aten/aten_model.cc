@@ -1,6 +1,7 @@
 #include "common/model/aten/aten_model.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
 
 #include <utility>

@@ -1,4 +1,4 @@
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
 
 #include <cmath>
 #include <utility>

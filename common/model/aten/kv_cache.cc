@@ -1,6 +1,7 @@
 #include "common/model/aten/kv_cache.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,10 @@
 #include "common/model/aten/linear.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/linear.h>
 
 #include <optional>
 #include <string_view>

@@ -1,4 +1,6 @@
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/tensor.h>
 
 #include <cmath>
 #include <iterator>

@@ -1,7 +1,7 @@
 #include "common/model/aten/load_aten.h"
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/InferenceMode.h>
 
 #include <utility>

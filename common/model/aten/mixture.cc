@@ -1,6 +1,9 @@
 #include "common/model/aten/mixture.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <utility>
 

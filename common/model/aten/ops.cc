@@ -1,7 +1,15 @@
 #include "common/model/aten/ops.h"
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/silu.h>
 
 #include <algorithm>
 #include <iterator>

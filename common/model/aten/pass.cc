@@ -1,4 +1,4 @@
-#include <ATen/ATen.h>
+#include <ATen/ops/cat.h>
 
 #include "common/model/aten/decoder.h"
 #include "common/model/aten/ops.h"

@@ -1,6 +1,7 @@
 #include "common/model/aten/weight_loader.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 
 #include <cstring>
 #include <optional>

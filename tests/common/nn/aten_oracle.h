@@ -4,8 +4,10 @@
 #ifndef ESPALIER_TESTS_COMMON_NN_ATEN_ORACLE_H_
 #define ESPALIER_TESTS_COMMON_NN_ATEN_ORACLE_H_
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
 
 #include <cmath>
 #include <vector>

@@ -2,6 +2,13 @@
 
 #include "tests/common/nn/aten_oracle.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/rms_norm.h>
+#include <ATen/ops/silu.h>
+
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,6 +1,5 @@
 #include "common/model/aten/kv_cache.h"
 
-#include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
 #include "gtest/gtest.h"
