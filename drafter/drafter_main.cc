@@ -9,9 +9,9 @@
 #include "common/obs/log.h"
 #include "common/otlp/span_exporter.h"
 #include "common/rpc/access_gate.h"
+#include "common/rpc/drafter_service.h"
 #include "common/rpc/server_runner.h"
 #include "drafter/drafter_builder.h"
-#include "drafter/drafter_service.h"
 #include "drafter/drafters.h"
 
 namespace {
@@ -47,8 +47,7 @@ absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
   espalier::LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
                                  drafter.info.type, " for ",
                                  drafter.info.model.name));
-  espalier::drafter::DrafterService service(drafter.endpoint(), drafter.info,
-                                            gate);
+  espalier::DrafterService service(drafter.endpoint(), drafter.info, gate);
   ASSIGN_OR_RETURN(
       auto runner,
       ServerRunner::Start(

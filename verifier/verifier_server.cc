@@ -12,8 +12,8 @@
 #include "common/otlp/span_exporter.h"
 #include "common/rpc/access_gate.h"
 #include "common/rpc/server_runner.h"
+#include "common/rpc/verifier_service.h"
 #include "common/trace/traced_endpoints.h"
-#include "verifier/verifier_service.h"
 
 namespace espalier::verifier {
 namespace {

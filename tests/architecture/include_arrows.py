@@ -94,7 +94,7 @@ ARROWS = {
                         "verifier/rules/verification_rule"],
     "verifier": ["common/base", "common/config", "common/grammar",
                  "common/model/cuda", "common/model/files", "common/model/load",
-                 "common/obs", "common/otlp", "common/rpc", "common/speculation",
+                 "common/obs", "common/otlp", "common/rpc",
                  "common/trace", "verifier/costs", "verifier/engine",
                  "verifier/rules"],
     # A verifier and drafters in one process.

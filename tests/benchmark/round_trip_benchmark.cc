@@ -21,10 +21,10 @@
 #include "common/base/serial_executor.h"
 #include "common/rpc/remote_verify_endpoint.h"
 #include "common/rpc/server_runner.h"
+#include "common/rpc/verifier_service.h"
 #include "prometheus/registry.h"
 #include "tests/common/rpc/fake_engines.h"
 #include "tests/testing/test_certificates.h"
-#include "verifier/verifier_service.h"
 
 namespace espalier {
 namespace {
@@ -127,7 +127,7 @@ v1::ServerConfig ConfigOf(Wire wire) {
 void Serve() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   BusyEngine engine;
-  verifier::VerifierService service(engine, TestVerifierInfo());
+  VerifierService service(engine, TestVerifierInfo());
   std::vector<std::unique_ptr<ServerRunner>> runners;
   for (const Wire wire : {kUnix, kTcp, kMutualTls}) {
     auto runner = ServerRunner::Start(

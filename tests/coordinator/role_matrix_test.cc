@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/drafter_service.h"
 #include "common/rpc/server_runner.h"
+#include "common/rpc/verifier_service.h"
 #include "coordinator/api/admin_service.h"
 #include "coordinator/api/inference_service.h"
 #include "coordinator/merge/merge_policies.h"
-#include "drafter/drafter_service.h"
 #include "espalier/v1/admin.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
@@ -21,7 +22,6 @@
 #include "nlohmann/json.hpp"
 #include "tests/common/rpc/fake_engines.h"
 #include "tests/coordinator/toy_cluster.h"
-#include "verifier/verifier_service.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -98,10 +98,10 @@ class RoleMatrixTest : public ::testing::Test {
                                   .gate = *gate});
     admin_ = std::make_unique<AdminService>(coordinator_.get(), *gate,
                                             *AuditLog::Open(audit_));
-    drafter_ = std::make_unique<drafter::DrafterService>(
-        draft_engine_, TestDrafterInfo(), *gate);
-    verify_ = std::make_unique<verifier::VerifierService>(
-        verify_engine_, TestVerifierInfo(), *gate);
+    drafter_ = std::make_unique<DrafterService>(draft_engine_,
+                                                TestDrafterInfo(), *gate);
+    verify_ = std::make_unique<VerifierService>(verify_engine_,
+                                                TestVerifierInfo(), *gate);
     auto runner = ServerRunner::Start(
         {.config = config,
          .services = {{"espalier.v1.Inference", inference_.get()},
@@ -157,8 +157,8 @@ class RoleMatrixTest : public ::testing::Test {
   FakeVerifyEngine verify_engine_;
   std::unique_ptr<InferenceService> inference_;
   std::unique_ptr<AdminService> admin_;
-  std::unique_ptr<drafter::DrafterService> drafter_;
-  std::unique_ptr<verifier::VerifierService> verify_;
+  std::unique_ptr<DrafterService> drafter_;
+  std::unique_ptr<VerifierService> verify_;
   std::unique_ptr<ServerRunner> runner_;
   std::shared_ptr<grpc::Channel> channel_;
 };

@@ -4,9 +4,9 @@
 
 #include "common/base/check.h"
 #include "common/rpc/convert.h"
+#include "common/rpc/drafter_service.h"
 #include "common/rpc/feature_chunks.h"
 #include "common/speculation/prefix_hash.h"
-#include "drafter/drafter_service.h"
 #include "drafter/drafters.h"
 #include "drafter/engine/draft_engine.h"
 #include "drafter/engine/host_feature_store.h"
@@ -121,8 +121,7 @@ bool Try(std::string_view bytes) {
         engine->EndSequence(FromProto(message.end_sequence()));
       } else if (message.has_features()) {
         parts.push_back(message);
-      } else if (auto request =
-                     drafter::ReadPropose(message.propose(), parts, Info());
+      } else if (auto request = ReadPropose(message.propose(), parts, Info());
                  request.ok()) {
         ++asked;
         engine->Propose(

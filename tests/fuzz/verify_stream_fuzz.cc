@@ -2,11 +2,11 @@
 // with a model without a network.
 #include "common/base/check.h"
 #include "common/rpc/convert.h"
+#include "common/rpc/verifier_service.h"
 #include "tests/fuzz/delimited.h"
 #include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/sample_tree.h"
 #include "tests/verifier/engine_harness.h"
-#include "verifier/verifier_service.h"
 
 namespace espalier::testing {
 namespace verify_stream_fuzz {
@@ -55,7 +55,7 @@ bool Try(std::string_view bytes) {
       if (message.has_end_sequence()) {
         harness.engine->EndSequence(FromProto(message.end_sequence()));
       } else {
-        auto request = verifier::ReadVerify(message.verify(), info);
+        auto request = ReadVerify(message.verify(), info);
         if (request.ok()) replies.push_back(harness.Send(*std::move(request)));
       }
       harness.executor->RunUntilIdle();

@@ -15,12 +15,13 @@
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
 #include "common/model/native/native_model.h"
+#include "common/rpc/drafter_service.h"
 #include "common/rpc/remote_draft_endpoint.h"
 #include "common/rpc/remote_verify_endpoint.h"
 #include "common/rpc/server_runner.h"
+#include "common/rpc/verifier_service.h"
 #include "coordinator/merge/merge_policies.h"
 #include "coordinator/rounds/coordinator.h"
-#include "drafter/drafter_service.h"
 #include "drafter/engine/draft_engine.h"
 #include "drafter/engine/host_feature_store.h"
 #include "gtest/gtest.h"
@@ -29,7 +30,6 @@
 #include "tests/testing/tiny_model.h"
 #include "verifier/engine/verify_engine.h"
 #include "verifier/rules/verification_rules.h"
-#include "verifier/verifier_service.h"
 
 namespace espalier {
 namespace {
@@ -197,7 +197,7 @@ class DrafterServer {
  private:
   prometheus::Registry metrics_;
   drafter::DraftEngine engine_;
-  drafter::DrafterService service_;
+  DrafterService service_;
   std::unique_ptr<ServerRunner> runner_;  // first to go
 };
 
@@ -223,7 +223,7 @@ class VerifierServer {
 
   prometheus::Registry metrics_;
   std::unique_ptr<verifier::VerifyEngine> engine_;
-  verifier::VerifierService service_;
+  VerifierService service_;
   std::unique_ptr<ServerRunner> runner_;  // first to go
 };
 

@@ -12,11 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
+#include "common/rpc/drafter_service.h"
 #include "common/rpc/remote_draft_endpoint.h"
 #include "common/rpc/server_runner.h"
 #include "coordinator/merge/merge_policies.h"
 #include "coordinator/rounds/coordinator.h"
-#include "drafter/drafter_service.h"
 #include "drafter/engine/draft_engine.h"
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
@@ -126,12 +126,12 @@ class PartialTreeTest : public ::testing::Test {
                                std::make_unique<HangingDrafter>(&go_on_),
                                std::make_unique<SerialExecutor>("drafter"),
                                drafter::MakeDrafterMetrics(metrics_, "d")};
-  drafter::DrafterService service_{engine_,
-                                   {.name = "hanging",
-                                    .type = "hanging",
-                                    .model = Identity(),
-                                    .max_nodes = 16,
-                                    .max_depth = 8}};
+  DrafterService service_{engine_,
+                          {.name = "hanging",
+                           .type = "hanging",
+                           .model = Identity(),
+                           .max_nodes = 16,
+                           .max_depth = 8}};
   std::unique_ptr<ServerRunner> runner_;
   RemoteDraftEndpoint drafter_{{.name = "hanging",
                                 .address = Address(),

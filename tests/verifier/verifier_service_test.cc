@@ -1,7 +1,7 @@
 // The engine behind gRPC: which threads run the model, and which pass costs the
 // coordinator receives.
 
-#include "verifier/verifier_service.h"
+#include "common/rpc/verifier_service.h"
 
 #include <unistd.h>
 

@@ -11,10 +11,10 @@
 #include "common/obs/log.h"
 #include "common/otlp/span_exporter.h"
 #include "common/rpc/access_gate.h"
+#include "common/rpc/drafter_service.h"
 #include "common/rpc/server_runner.h"
-#include "drafter/drafter_service.h"
+#include "common/rpc/verifier_service.h"
 #include "verifier/node/node_engines.h"
-#include "verifier/verifier_service.h"
 
 namespace espalier::node {
 namespace {
@@ -141,18 +141,18 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
 
   engines.Trace(spans.get());
   const VerifierInfo info = engines.verifier->info();
-  Served<verifier::VerifierService> verifier = {
-      .service = std::make_unique<verifier::VerifierService>(
-          engines.verify_endpoint(), info, gates[0])};
+  Served<VerifierService> verifier = {
+      .service = std::make_unique<VerifierService>(engines.verify_endpoint(),
+                                                   info, gates[0])};
   ASSIGN_OR_RETURN(verifier.runner,
                    Listen(config.verifier().server(), "espalier.v1.Verifier",
                           *verifier.service, gates[0], metrics, device));
   LogInfo(absl::StrCat("model ", info.model.name, " on ", info.device));
-  std::vector<Served<drafter::DrafterService>> drafters;
+  std::vector<Served<DrafterService>> drafters;
   for (size_t i = 0; i < engines.drafters.size(); ++i) {
     const drafter::BuiltDrafter& drafter = engines.drafters[i];
     auto& served = drafters.emplace_back();
-    served.service = std::make_unique<drafter::DrafterService>(
+    served.service = std::make_unique<DrafterService>(
         drafter.endpoint(), drafter.info, gates[i + 1]);
     ASSIGN_OR_RETURN(served.runner,
                      Listen(config.drafters(static_cast<int>(i)).server(),

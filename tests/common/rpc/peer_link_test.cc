@@ -183,7 +183,7 @@ TEST_P(PeerLinkTest, WhatCannotBeAcceptedYetIsAskedAgain) {
 
 TEST_P(PeerLinkTest, ADrafterThatIsNoVerifierIsRefused) {
   DrafterInfo info = TestDrafterInfo();
-  drafter::DrafterService service(draft_engine_, info);
+  DrafterService service(draft_engine_, info);
   v1::ServerConfig config;
   config.add_listen(Address());
   auto runner = ServerRunner::Start(

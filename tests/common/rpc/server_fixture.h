@@ -9,12 +9,12 @@
 #include <string>
 
 #include "common/base/check.h"
+#include "common/rpc/drafter_service.h"
 #include "common/rpc/server_runner.h"
-#include "drafter/drafter_service.h"
+#include "common/rpc/verifier_service.h"
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
 #include "tests/common/rpc/fake_engines.h"
-#include "verifier/verifier_service.h"
 
 namespace espalier {
 
@@ -58,8 +58,8 @@ class TestServer {
   ServerRunner& runner() { return *runner_; }
 
  private:
-  drafter::DrafterService drafter_;
-  verifier::VerifierService verifier_;
+  DrafterService drafter_;
+  VerifierService verifier_;
   std::unique_ptr<ServerRunner> runner_;  // destroyed first
 };
 

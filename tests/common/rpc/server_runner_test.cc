@@ -21,10 +21,10 @@
 #include "common/base/notification.h"
 #include "common/obs/metrics.h"
 #include "common/rpc/convert.h"
+#include "common/rpc/drafter_service.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/listen_address.h"
 #include "common/rpc/peer_channel.h"
-#include "drafter/drafter_service.h"
 #include "espalier/v1/drafter.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -125,7 +125,7 @@ class ServerRunnerTest : public testing::Test {
   }
 
   FakeDraftEngine engine_;
-  drafter::DrafterService service_{engine_, TestDrafterInfo()};
+  DrafterService service_{engine_, TestDrafterInfo()};
   std::shared_ptr<prometheus::Registry> registry_ =
       std::make_shared<prometheus::Registry>();
 };

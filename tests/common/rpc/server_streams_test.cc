@@ -305,7 +305,7 @@ class BrokenEngine final : public DraftEndpoint {
 
 TEST_F(ServerStreamsTest, ExceptionsAndForgottenAnswersBecomeInternal) {
   BrokenEngine engine;
-  drafter::DrafterService service(engine, TestDrafterInfo());
+  DrafterService service(engine, TestDrafterInfo());
   const auto runner = Serve(service);
   ASSERT_TRUE(runner.ok()) << runner.status();
   Client client = OpenWithHello();

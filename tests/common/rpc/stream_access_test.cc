@@ -20,7 +20,7 @@ TEST_F(StreamAccessTest, WhoDoesNotShowTheTokenIsNotServed) {
   std::ofstream(file) << "0123456789abcdef\n";
   const auto gate = AccessGate::Open({.token_file = file});
   ASSERT_TRUE(gate.ok()) << gate.status();
-  drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
+  DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
   const auto runner = Serve(service);
   ASSERT_TRUE(runner.ok()) << runner.status();
   EXPECT_EQ(EndAfter(Hello()).error_code(), grpc::StatusCode::UNAUTHENTICATED);
@@ -43,7 +43,7 @@ TEST_F(StreamAccessTest, ATokenThatIsReplacedEndsItsStream) {
   ASSERT_TRUE(gate.ok()) << gate.status();
   Reload reload;
   AccessGate::Follow(*gate, {.token_file = "drafters.0.token_file"}, reload);
-  drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
+  DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
   const auto runner = Serve(service);
   ASSERT_TRUE(runner.ok()) << runner.status();
   Client client = Open("0123456789abcdef");
@@ -76,7 +76,7 @@ TEST_F(StreamAccessTest, ACredentialThatIsRevokedEndsItsStream) {
          "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f\n";
   const auto gate = AccessGate::Open({.roles_file = file});
   ASSERT_TRUE(gate.ok()) << gate.status();
-  drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
+  DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
   const auto runner = Serve(service);
   ASSERT_TRUE(runner.ok()) << runner.status();
   Client client = Open("0123456789abcdef");

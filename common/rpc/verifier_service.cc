@@ -1,4 +1,4 @@
-#include "verifier/verifier_service.h"
+#include "common/rpc/verifier_service.h"
 
 #include <utility>
 
@@ -12,13 +12,13 @@
 #include "common/speculation/request_errors.h"
 #include "espalier/v1/verifier.grpc.pb.h"
 
-namespace espalier::verifier {
+namespace espalier {
 namespace {
 
-using Streams = ServerStreams<VerifyWire>;
+using VerifyStreams = ServerStreams<VerifyWire>;
 
 void Handle(VerifyEndpoint& endpoint, const VerifierInfo& info,
-            const v1::VerifyRequest& message, Streams::Reply reply) {
+            const v1::VerifyRequest& message, VerifyStreams::Reply reply) {
   auto request = ReadVerify(message.verify(), info);
   if (!request.ok()) {
     reply(request.status());
@@ -55,7 +55,8 @@ absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
 class VerifierService::Calls final
     : public v1::Verifier::WithRawCallbackMethod_Verify<v1::Verifier::Service> {
  public:
-  explicit Calls(Streams::Handler handler) : streams_(std::move(handler)) {}
+  explicit Calls(VerifyStreams::Handler handler)
+      : streams_(std::move(handler)) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Verify(
       grpc::CallbackServerContext* context) override {
@@ -65,20 +66,20 @@ class VerifierService::Calls final
   void Drain(absl::Time deadline) { streams_.Drain(deadline); }
 
  private:
-  Streams streams_;
+  VerifyStreams streams_;
 };
 
 VerifierService::VerifierService(VerifyEndpoint& endpoint,
                                  const VerifierInfo& info,
                                  std::shared_ptr<const AccessGate> gate)
-    : calls_(std::make_unique<Calls>(Streams::Handler{
+    : calls_(std::make_unique<Calls>(VerifyStreams::Handler{
           .gate = std::move(gate),
           .model = info.model,
           .hello = ToProto(info),
           .handle =
               [&endpoint, info](const v1::VerifyRequest& message,
                                 const std::vector<v1::VerifyRequest>& /*parts*/,
-                                Streams::Reply reply) {
+                                VerifyStreams::Reply reply) {
                 Handle(endpoint, info, message, std::move(reply));
               },
           .end_sequence =
@@ -92,4 +93,4 @@ grpc::Service* VerifierService::calls() const { return calls_.get(); }
 
 void VerifierService::Drain(absl::Time deadline) { calls_->Drain(deadline); }
 
-}  // namespace espalier::verifier
+}  // namespace espalier

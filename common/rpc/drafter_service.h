@@ -1,5 +1,5 @@
-#ifndef ESPALIER_DRAFTER_DRAFTER_SERVICE_H_
-#define ESPALIER_DRAFTER_DRAFTER_SERVICE_H_
+#ifndef ESPALIER_COMMON_RPC_DRAFTER_SERVICE_H_
+#define ESPALIER_COMMON_RPC_DRAFTER_SERVICE_H_
 
 #include <memory>
 #include <vector>
@@ -12,7 +12,7 @@
 #include "espalier/v1/drafter.pb.h"
 #include "grpcpp/impl/service_type.h"
 
-namespace espalier::drafter {
+namespace espalier {
 
 // Reads the request in a message and in the parts that preceded it. Its tokens
 // are below the vocabulary's size, its budget within the drafter's limits.
@@ -42,6 +42,6 @@ class DrafterService {
   const std::unique_ptr<Calls> calls_;
 };
 
-}  // namespace espalier::drafter
+}  // namespace espalier
 
-#endif  // ESPALIER_DRAFTER_DRAFTER_SERVICE_H_
+#endif  // ESPALIER_COMMON_RPC_DRAFTER_SERVICE_H_

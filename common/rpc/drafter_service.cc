@@ -1,4 +1,4 @@
-#include "drafter/drafter_service.h"
+#include "common/rpc/drafter_service.h"
 
 #include <algorithm>
 #include <memory>
@@ -14,10 +14,10 @@
 #include "common/speculation/request_errors.h"
 #include "espalier/v1/drafter.grpc.pb.h"
 
-namespace espalier::drafter {
+namespace espalier {
 namespace {
 
-using Streams = ServerStreams<DraftWire>;
+using DraftStreams = ServerStreams<DraftWire>;
 
 v1::DraftResponse Write(const Proposal& proposal) {
   v1::DraftResponse response;
@@ -27,13 +27,14 @@ v1::DraftResponse Write(const Proposal& proposal) {
 
 void Handle(DraftEndpoint& endpoint, const DrafterInfo& info,
             const v1::DraftRequest& message,
-            const std::vector<v1::DraftRequest>& parts, Streams::Reply reply) {
+            const std::vector<v1::DraftRequest>& parts,
+            DraftStreams::Reply reply) {
   auto request = ReadPropose(message.propose(), parts, info);
   if (!request.ok()) {
     reply(request.status());
     return;
   }
-  const auto shared = std::make_shared<Streams::Reply>(std::move(reply));
+  const auto shared = std::make_shared<DraftStreams::Reply>(std::move(reply));
   endpoint.Propose(
       *std::move(request), absl::Now() + TimeBudget(message.propose()),
       [shared](const Proposal& proposal) {
@@ -70,7 +71,8 @@ absl::StatusOr<ProposeRequest> ReadPropose(
 class DrafterService::Calls final
     : public v1::Drafter::WithRawCallbackMethod_Draft<v1::Drafter::Service> {
  public:
-  explicit Calls(Streams::Handler handler) : streams_(std::move(handler)) {}
+  explicit Calls(DraftStreams::Handler handler)
+      : streams_(std::move(handler)) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Draft(
       grpc::CallbackServerContext* context) override {
@@ -80,19 +82,19 @@ class DrafterService::Calls final
   void Drain(absl::Time deadline) { streams_.Drain(deadline); }
 
  private:
-  Streams streams_;
+  DraftStreams streams_;
 };
 
 DrafterService::DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info,
                                std::shared_ptr<const AccessGate> gate)
-    : calls_(std::make_unique<Calls>(Streams::Handler{
+    : calls_(std::make_unique<Calls>(DraftStreams::Handler{
           .gate = std::move(gate),
           .model = info.model,
           .hello = ToProto(info),
           .handle =
               [&endpoint, info](const v1::DraftRequest& message,
                                 const std::vector<v1::DraftRequest>& parts,
-                                Streams::Reply reply) {
+                                DraftStreams::Reply reply) {
                 Handle(endpoint, info, message, parts, std::move(reply));
               },
           .end_sequence =
@@ -106,4 +108,4 @@ grpc::Service* DrafterService::calls() const { return calls_.get(); }
 
 void DrafterService::Drain(absl::Time deadline) { calls_->Drain(deadline); }
 
-}  // namespace espalier::drafter
+}  // namespace espalier

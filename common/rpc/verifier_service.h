@@ -1,5 +1,5 @@
-#ifndef ESPALIER_VERIFIER_VERIFIER_SERVICE_H_
-#define ESPALIER_VERIFIER_VERIFIER_SERVICE_H_
+#ifndef ESPALIER_COMMON_RPC_VERIFIER_SERVICE_H_
+#define ESPALIER_COMMON_RPC_VERIFIER_SERVICE_H_
 
 #include <memory>
 
@@ -11,7 +11,7 @@
 #include "espalier/v1/verifier.pb.h"
 #include "grpcpp/impl/service_type.h"
 
-namespace espalier::verifier {
+namespace espalier {
 
 // Reads the request in a message: its tokens are below the vocabulary's size,
 // its tree is valid. INVALID_ARGUMENT names the field and the limit.
@@ -39,6 +39,6 @@ class VerifierService {
   const std::unique_ptr<Calls> calls_;
 };
 
-}  // namespace espalier::verifier
+}  // namespace espalier
 
-#endif  // ESPALIER_VERIFIER_VERIFIER_SERVICE_H_
+#endif  // ESPALIER_COMMON_RPC_VERIFIER_SERVICE_H_
