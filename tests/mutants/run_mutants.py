@@ -8,10 +8,13 @@ SOURCE is the source tree and BUILD its build, which are only read: where the
 system has overlays, each fault is planted and built in one of its own, which is
 gone afterwards, so that nothing is built to be as it was; as many at a time as
 there are cores. Elsewhere faults are planted in a copy in BUILD, which is built
-anew and kept for the next run. The faults are in *.toml beside this file,
-each with the text that it replaces, the test file (or program) that must fail, and
-what the processor needs for it, as /proc/cpuinfo spells it, if anything. TEXT: only
-faults with it in their name or file. N: those of every ten with the number N.
+anew and kept for the next run. Source files with faults are compiled apart from
+the rest of their libraries.
+
+The faults are in *.toml beside this file, each with the text that it replaces,
+the test file (or program) that must fail, and what the processor needs for it,
+as /proc/cpuinfo spells it, if anything. TEXT: only faults with it in their name
+or file. N: that tenth of them.
 
 Fails if a fault survives, if its text is not in the file exactly once, or if it
 does not compile: then the list has to follow the code. --check looks for the
@@ -27,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -53,8 +56,18 @@ def read_mutants(words: Any, part: int | None = None) -> list[Any]:
         mutants = [m for m in mutants
                    if any(w in m["file"] or w in m["fault"] for w in words)]
     if part is not None:
-        mutants = mutants[part::10]
+        # Neighbours, so that few libraries have files apart; headers evenly, as whole
+        # libraries include them.
+        headers = [m for m in mutants if not is_apart(m)]
+        mutants = [m for m in mutants if is_apart(m)]
+        mutants = mutants[len(mutants) * part // 10:len(mutants) * (part + 1) // 10]
+        mutants += headers[part::10]
     return sorted(mutants, key=lambda m: m["test"])
+
+
+def is_apart(mutant: dict[str, Any]) -> bool:
+    """Whether its file is compiled apart from the rest of its library."""
+    return pathlib.Path(mutant["file"]).suffix == ".cc"
 
 
 def processor_has(feature: str) -> bool:
@@ -106,8 +119,9 @@ class Overlay:
 
 
 def options() -> list[str]:
-    """CMake's options of the build beside it."""
-    return shlex.split(os.environ.get("ESPALIER_OPTIONS", "-DESPALIER_TORCH=OFF"))
+    """CMake's, of a copy's build."""
+    options = os.environ.get("ESPALIER_OPTIONS", "-DESPALIER_TORCH=OFF")
+    return ["--preset", "release", "-DESPALIER_TESTS=ON", *shlex.split(options)]
 
 
 class Tree:
@@ -129,9 +143,10 @@ class Tree:
                               stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
 
-    def configure(self) -> subprocess.CompletedProcess[str]:
-        return self.run("cmake", "--preset", "release", "-S", str(self.source),
-                        "-B", str(self.build), "-DESPALIER_TESTS=ON", *options())
+    def configure(self, mutants: list[Any], *arguments: str) -> subprocess.CompletedProcess[str]:
+        apart = sorted({m["file"] for m in mutants if is_apart(m)})
+        return self.run("cmake", "-S", str(self.source), "-B", str(self.build), *arguments,
+                        f"-DESPALIER_APART={';'.join(apart)}")
 
     def find(self, test: str) -> tuple[str, pathlib.Path | None]:
         """The program of a test file, and the file unless it is a program."""
@@ -221,10 +236,12 @@ def judge(source: pathlib.Path, mutants: list[Any], threads: int, try_fault: Try
     return 1 if False in results else 0
 
 
-def prepare(tree: Tree, tests: Iterable[str]) -> None:
+def prepare(tree: Tree, mutants: list[Any], *arguments: str) -> None:
     """Without a fault."""
+    tests = sorted({m["test"] for m in mutants})
+    must_succeed(tree.configure(mutants, *arguments))
     must_succeed(tree.compile(*tests))
-    for test in sorted(set(tests)):
+    for test in tests:
         tree.must_pass(test)
 
 
@@ -235,7 +252,7 @@ def run_in_overlays(source: pathlib.Path, build: pathlib.Path, mutants: list[Any
         if not below.works():
             return None
         right = Tree(source, build, below)
-        prepare(right, [m["test"] for m in mutants])
+        prepare(right, mutants)
 
         def try_fault(mutant: dict[str, Any], text: str) -> tuple[str, bool]:
             with tempfile.TemporaryDirectory() as changes:
@@ -254,8 +271,7 @@ def run_in_copy(source: pathlib.Path, build: pathlib.Path, mutants: list[Any]) -
     copy = build / "tests" / "mutants" / "source"
     tree = Tree(copy, copy / "build" / "mutants")
     copy_changes(source, copy)
-    must_succeed(tree.configure())
-    prepare(tree, [m["test"] for m in mutants])
+    prepare(tree, mutants, *options())
 
     def try_fault(mutant: dict[str, Any], text: str) -> tuple[str, bool]:
         path = copy / mutant["file"]
