@@ -25,23 +25,21 @@ absl::StatusOr<int> RunDrafter(const v1::DrafterConfig& config,
   ASSIGN_OR_RETURN(
       const auto spans,
       SpanExporter::Start(config.server().tracing(),
-                                    {.service = "espalier-drafter"}, *metrics));
+                          {.service = "espalier-drafter"}, *metrics));
   absl::Status loss;
   Notification lost;  // then `loss` is set
   ASSIGN_OR_RETURN(
       auto drafter,
       BuildDrafter(
           types, config.engine(), *metrics, [&](const absl::Status& why) {
-            LogError(
-                absl::StrCat("the device is lost: ", why.message()));
+            LogError(absl::StrCat("the device is lost: ", why.message()));
             loss = why;
             lost.Notify();
             signals.Raise();
           }));
   drafter.Trace(spans.get());
   LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
-                                 drafter.info.type, " for ",
-                                 drafter.info.model.name));
+                       drafter.info.type, " for ", drafter.info.model.name));
   DrafterService service(drafter.endpoint(), drafter.info, gate);
   ASSIGN_OR_RETURN(
       auto runner,
