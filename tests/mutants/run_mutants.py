@@ -120,8 +120,8 @@ class Overlay:
 
 def options() -> list[str]:
     """CMake's, of a copy's build."""
-    options = os.environ.get("ESPALIER_OPTIONS", "-DESPALIER_TORCH=OFF")
-    return ["--preset", "release", "-DESPALIER_TESTS=ON", *shlex.split(options)]
+    given = os.environ.get("ESPALIER_OPTIONS", "-DESPALIER_TORCH=OFF")
+    return ["--preset", "release", "-DESPALIER_TESTS=ON", *shlex.split(given)]
 
 
 class Tree:
@@ -133,10 +133,10 @@ class Tree:
         self.build = build
         self.prefix = overlay.prefix if overlay else []
         self.patience: dict[str, float] = {}  # seconds, for a fault may make a test hang
-        prefix = pathlib.Path(__file__).with_name("without_werror.sh").resolve()
+        compiler = pathlib.Path(__file__).with_name("without_werror.sh").resolve()
         self.environment = os.environ | {"CCACHE_BASEDIR": str(self.source),
                                          "CCACHE_NOHASHDIR": "1",
-                                         "CCACHE_PREFIX": str(prefix)}
+                                         "CCACHE_PREFIX": str(compiler)}
 
     def run(self, *command: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*self.prefix, *command], env=self.environment, text=True,
@@ -255,8 +255,8 @@ def run_in_overlays(source: pathlib.Path, build: pathlib.Path, mutants: list[Any
         prepare(right, mutants)
 
         def try_fault(mutant: dict[str, Any], text: str) -> tuple[str, bool]:
-            with tempfile.TemporaryDirectory() as changes:
-                overlay = Overlay(source, [below.changes, source], changes)
+            with tempfile.TemporaryDirectory() as planted:
+                overlay = Overlay(source, [below.changes, source], planted)
                 path = overlay.changes / mutant["file"]
                 path.parent.mkdir(parents=True)
                 path.write_text(text)
