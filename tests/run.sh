@@ -118,13 +118,14 @@ run_words() {
 
 # The last lines: what was left out and why, and what was skipped.
 print_left_out() {
-  [[ -z $nightly && ${#words[@]} == 0 ]] || return 0
+  [[ -z $nightly ]] || return 0
+  [[ $emulation == ON ]] || echo "not run: tests on the emulated GPU"
+  [[ -z ${words[*]} ]] || return 0
   if [[ $quick ]]; then
     echo "not run: all but unit tests (tests/run.sh runs them)"
   else
     echo "not run: long tests, mutants, planted faults (tests/run.sh --nightly)"
   fi
-  [[ $emulation == ON ]] || echo "not run: tests on the emulated GPU"
   [[ $preset == release ]] ||
     echo "not run: the enumeration of distributions, which takes sanitizers half an hour"
   awk '/: Skipped$/ { getline; print "not run: " $0 }

@@ -1,14 +1,14 @@
-#include "common/rpc/drafter_service.h"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/feature_chunks.h"
+#include "common/rpc/peer_service.h"
 #include "common/rpc/server_streams.h"
 #include "common/rpc/wire.h"
 #include "common/speculation/request_errors.h"
@@ -51,6 +51,26 @@ void Handle(DraftEndpoint& endpoint, const DrafterInfo& info,
       });
 }
 
+class DrafterCalls final
+    : public PeerService,
+      public v1::Drafter::WithRawCallbackMethod_Draft<v1::Drafter::Service> {
+ public:
+  explicit DrafterCalls(DraftStreams::Handler handler)
+      : streams_(std::move(handler)) {}
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Draft(
+      grpc::CallbackServerContext* context) override {
+    return streams_.Open(*context);
+  }
+
+  grpc::Service* calls() override { return this; }
+
+  void Drain(absl::Time deadline) override { streams_.Drain(deadline); }
+
+ private:
+  DraftStreams streams_;
+};
+
 }  // namespace
 
 absl::StatusOr<ProposeRequest> ReadPropose(
@@ -68,44 +88,23 @@ absl::StatusOr<ProposeRequest> ReadPropose(
   return request;
 }
 
-class DrafterService::Calls final
-    : public v1::Drafter::WithRawCallbackMethod_Draft<v1::Drafter::Service> {
- public:
-  explicit Calls(DraftStreams::Handler handler)
-      : streams_(std::move(handler)) {}
-
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Draft(
-      grpc::CallbackServerContext* context) override {
-    return streams_.Open(*context);
-  }
-
-  void Drain(absl::Time deadline) { streams_.Drain(deadline); }
-
- private:
-  DraftStreams streams_;
-};
-
-DrafterService::DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info,
-                               std::shared_ptr<const AccessGate> gate)
-    : calls_(std::make_unique<Calls>(DraftStreams::Handler{
-          .gate = std::move(gate),
-          .model = info.model,
-          .hello = ToProto(info),
-          .handle =
-              [&endpoint, info](const v1::DraftRequest& message,
-                                const std::vector<v1::DraftRequest>& parts,
-                                DraftStreams::Reply reply) {
-                Handle(endpoint, info, message, parts, std::move(reply));
-              },
-          .end_sequence =
-              [&endpoint](SequenceId sequence) {
-                endpoint.EndSequence(sequence);
-              }})) {}
-
-DrafterService::~DrafterService() = default;
-
-grpc::Service* DrafterService::calls() const { return calls_.get(); }
-
-void DrafterService::Drain(absl::Time deadline) { calls_->Drain(deadline); }
+std::unique_ptr<PeerService> NewDrafterService(
+    DraftEndpoint& endpoint, const DrafterInfo& info,
+    std::shared_ptr<const AccessGate> gate) {
+  return std::make_unique<DrafterCalls>(DraftStreams::Handler{
+      .gate = std::move(gate),
+      .model = info.model,
+      .hello = ToProto(info),
+      .handle =
+          [&endpoint, info](const v1::DraftRequest& message,
+                            const std::vector<v1::DraftRequest>& parts,
+                            DraftStreams::Reply reply) {
+            Handle(endpoint, info, message, parts, std::move(reply));
+          },
+      .end_sequence =
+          [&endpoint](SequenceId sequence) {
+            endpoint.EndSequence(sequence);
+          }});
+}
 
 }  // namespace espalier

@@ -1,12 +1,13 @@
-#include "common/rpc/verifier_service.h"
-
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/feature_chunks.h"
+#include "common/rpc/peer_service.h"
 #include "common/rpc/server_streams.h"
 #include "common/rpc/wire.h"
 #include "common/speculation/request_errors.h"
@@ -39,6 +40,26 @@ void Handle(VerifyEndpoint& endpoint, const VerifierInfo& info,
                   });
 }
 
+class VerifierCalls final
+    : public PeerService,
+      public v1::Verifier::WithRawCallbackMethod_Verify<v1::Verifier::Service> {
+ public:
+  explicit VerifierCalls(VerifyStreams::Handler handler)
+      : streams_(std::move(handler)) {}
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Verify(
+      grpc::CallbackServerContext* context) override {
+    return streams_.Open(*context);
+  }
+
+  grpc::Service* calls() override { return this; }
+
+  void Drain(absl::Time deadline) override { streams_.Drain(deadline); }
+
+ private:
+  VerifyStreams streams_;
+};
+
 }  // namespace
 
 absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
@@ -52,45 +73,23 @@ absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
   return request;
 }
 
-class VerifierService::Calls final
-    : public v1::Verifier::WithRawCallbackMethod_Verify<v1::Verifier::Service> {
- public:
-  explicit Calls(VerifyStreams::Handler handler)
-      : streams_(std::move(handler)) {}
-
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Verify(
-      grpc::CallbackServerContext* context) override {
-    return streams_.Open(*context);
-  }
-
-  void Drain(absl::Time deadline) { streams_.Drain(deadline); }
-
- private:
-  VerifyStreams streams_;
-};
-
-VerifierService::VerifierService(VerifyEndpoint& endpoint,
-                                 const VerifierInfo& info,
-                                 std::shared_ptr<const AccessGate> gate)
-    : calls_(std::make_unique<Calls>(VerifyStreams::Handler{
-          .gate = std::move(gate),
-          .model = info.model,
-          .hello = ToProto(info),
-          .handle =
-              [&endpoint, info](const v1::VerifyRequest& message,
-                                const std::vector<v1::VerifyRequest>& /*parts*/,
-                                VerifyStreams::Reply reply) {
-                Handle(endpoint, info, message, std::move(reply));
-              },
-          .end_sequence =
-              [&endpoint](SequenceId sequence) {
-                endpoint.EndSequence(sequence);
-              }})) {}
-
-VerifierService::~VerifierService() = default;
-
-grpc::Service* VerifierService::calls() const { return calls_.get(); }
-
-void VerifierService::Drain(absl::Time deadline) { calls_->Drain(deadline); }
+std::unique_ptr<PeerService> NewVerifierService(
+    VerifyEndpoint& endpoint, const VerifierInfo& info,
+    std::shared_ptr<const AccessGate> gate) {
+  return std::make_unique<VerifierCalls>(VerifyStreams::Handler{
+      .gate = std::move(gate),
+      .model = info.model,
+      .hello = ToProto(info),
+      .handle =
+          [&endpoint, info](const v1::VerifyRequest& message,
+                            const std::vector<v1::VerifyRequest>& /*parts*/,
+                            VerifyStreams::Reply reply) {
+            Handle(endpoint, info, message, std::move(reply));
+          },
+      .end_sequence =
+          [&endpoint](SequenceId sequence) {
+            endpoint.EndSequence(sequence);
+          }});
+}
 
 }  // namespace espalier

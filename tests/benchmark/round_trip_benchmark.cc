@@ -19,9 +19,9 @@
 #include "common/base/check.h"
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
+#include "common/rpc/peer_service.h"
 #include "common/rpc/remote_verify_endpoint.h"
 #include "common/rpc/server_runner.h"
-#include "common/rpc/verifier_service.h"
 #include "prometheus/registry.h"
 #include "tests/common/rpc/fake_engines.h"
 #include "tests/testing/test_certificates.h"
@@ -127,12 +127,12 @@ v1::ServerConfig ConfigOf(Wire wire) {
 void Serve() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   BusyEngine engine;
-  VerifierService service(engine, TestVerifierInfo());
+  const auto service = NewVerifierService(engine, TestVerifierInfo());
   std::vector<std::unique_ptr<ServerRunner>> runners;
   for (const Wire wire : {kUnix, kTcp, kMutualTls}) {
     auto runner = ServerRunner::Start(
         {.config = ConfigOf(wire),
-         .services = {{"espalier.v1.Verifier", service.calls()}},
+         .services = {{"espalier.v1.Verifier", service->calls()}},
          .registry = std::make_shared<prometheus::Registry>(),
          .drain = [](absl::Time /*deadline*/) {}});
     ESPALIER_CHECK(runner.ok());

@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/drafter_service.h"
+#include "common/rpc/peer_service.h"
 #include "common/rpc/server_runner.h"
-#include "common/rpc/verifier_service.h"
 #include "coordinator/api/admin_service.h"
 #include "coordinator/api/inference_service.h"
 #include "coordinator/merge/merge_policies.h"
@@ -98,10 +97,8 @@ class RoleMatrixTest : public ::testing::Test {
                                   .gate = *gate});
     admin_ = std::make_unique<AdminService>(coordinator_.get(), *gate,
                                             *AuditLog::Open(audit_));
-    drafter_ = std::make_unique<DrafterService>(draft_engine_,
-                                                TestDrafterInfo(), *gate);
-    verify_ = std::make_unique<VerifierService>(verify_engine_,
-                                                TestVerifierInfo(), *gate);
+    drafter_ = NewDrafterService(draft_engine_, TestDrafterInfo(), *gate);
+    verify_ = NewVerifierService(verify_engine_, TestVerifierInfo(), *gate);
     auto runner = ServerRunner::Start(
         {.config = config,
          .services = {{"espalier.v1.Inference", inference_.get()},
@@ -157,8 +154,8 @@ class RoleMatrixTest : public ::testing::Test {
   FakeVerifyEngine verify_engine_;
   std::unique_ptr<InferenceService> inference_;
   std::unique_ptr<AdminService> admin_;
-  std::unique_ptr<DrafterService> drafter_;
-  std::unique_ptr<VerifierService> verify_;
+  std::unique_ptr<PeerService> drafter_;
+  std::unique_ptr<PeerService> verify_;
   std::unique_ptr<ServerRunner> runner_;
   std::shared_ptr<grpc::Channel> channel_;
 };

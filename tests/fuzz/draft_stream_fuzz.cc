@@ -4,8 +4,8 @@
 
 #include "common/base/check.h"
 #include "common/rpc/convert.h"
-#include "common/rpc/drafter_service.h"
 #include "common/rpc/feature_chunks.h"
+#include "common/rpc/peer_service.h"
 #include "common/speculation/prefix_hash.h"
 #include "drafter/drafters.h"
 #include "drafter/engine/draft_engine.h"

@@ -2,7 +2,7 @@
 // with a model without a network.
 #include "common/base/check.h"
 #include "common/rpc/convert.h"
-#include "common/rpc/verifier_service.h"
+#include "common/rpc/peer_service.h"
 #include "tests/fuzz/delimited.h"
 #include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/sample_tree.h"

@@ -15,11 +15,10 @@
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
 #include "common/model/native/native_model.h"
-#include "common/rpc/drafter_service.h"
+#include "common/rpc/peer_service.h"
 #include "common/rpc/remote_draft_endpoint.h"
 #include "common/rpc/remote_verify_endpoint.h"
 #include "common/rpc/server_runner.h"
-#include "common/rpc/verifier_service.h"
 #include "coordinator/merge/merge_policies.h"
 #include "coordinator/rounds/coordinator.h"
 #include "drafter/engine/draft_engine.h"
@@ -186,26 +185,28 @@ class DrafterServer {
                 std::make_unique<CheckingDrafter>(seen),
                 std::make_unique<SerialExecutor>("drafter"),
                 drafter::MakeDrafterMetrics(metrics_, "checking")),
-        service_(engine_, {.name = "checking",
-                           .type = "checking",
-                           .model = Identity(),
-                           .max_nodes = 16,
-                           .max_depth = 8,
-                           .features = CheckingDrafter::Contract()}),
-        runner_(Serve("drafter", "espalier.v1.Drafter", service_.calls())) {}
+        service_(NewDrafterService(engine_,
+                                   {.name = "checking",
+                                    .type = "checking",
+                                    .model = Identity(),
+                                    .max_nodes = 16,
+                                    .max_depth = 8,
+                                    .features = CheckingDrafter::Contract()})),
+        runner_(Serve("drafter", "espalier.v1.Drafter", service_->calls())) {}
 
  private:
   prometheus::Registry metrics_;
   drafter::DraftEngine engine_;
-  DrafterService service_;
+  std::unique_ptr<PeerService> service_;
   std::unique_ptr<ServerRunner> runner_;  // first to go
 };
 
 class VerifierServer {
  public:
   VerifierServer()
-      : engine_(MakeEngine()), service_(*engine_, engine_->info()) {
-    runner_ = Serve("verifier", "espalier.v1.Verifier", service_.calls());
+      : engine_(MakeEngine()),
+        service_(NewVerifierService(*engine_, engine_->info())) {
+    runner_ = Serve("verifier", "espalier.v1.Verifier", service_->calls());
   }
 
  private:
@@ -223,7 +224,7 @@ class VerifierServer {
 
   prometheus::Registry metrics_;
   std::unique_ptr<verifier::VerifyEngine> engine_;
-  VerifierService service_;
+  std::unique_ptr<PeerService> service_;
   std::unique_ptr<ServerRunner> runner_;  // first to go
 };
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
-#include "common/rpc/drafter_service.h"
+#include "common/rpc/peer_service.h"
 #include "common/rpc/remote_draft_endpoint.h"
 #include "common/rpc/server_runner.h"
 #include "coordinator/merge/merge_policies.h"
@@ -69,7 +69,7 @@ class PartialTreeTest : public ::testing::Test {
     config.add_listen(Address());
     auto runner = ServerRunner::Start(
         {.config = config,
-         .services = {{"espalier.v1.Drafter", service_.calls()}},
+         .services = {{"espalier.v1.Drafter", service_->calls()}},
          .registry = std::make_shared<prometheus::Registry>(),
          .drain = [](absl::Time) {}});
     EXPECT_TRUE(runner.ok()) << runner.status();
@@ -126,12 +126,12 @@ class PartialTreeTest : public ::testing::Test {
                                std::make_unique<HangingDrafter>(&go_on_),
                                std::make_unique<SerialExecutor>("drafter"),
                                drafter::MakeDrafterMetrics(metrics_, "d")};
-  DrafterService service_{engine_,
-                          {.name = "hanging",
-                           .type = "hanging",
-                           .model = Identity(),
-                           .max_nodes = 16,
-                           .max_depth = 8}};
+  const std::unique_ptr<PeerService> service_ =
+      NewDrafterService(engine_, {.name = "hanging",
+                                  .type = "hanging",
+                                  .model = Identity(),
+                                  .max_nodes = 16,
+                                  .max_depth = 8});
   std::unique_ptr<ServerRunner> runner_;
   RemoteDraftEndpoint drafter_{{.name = "hanging",
                                 .address = Address(),

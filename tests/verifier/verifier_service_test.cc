@@ -1,8 +1,6 @@
 // The engine behind gRPC: which threads run the model, and which pass costs the
 // coordinator receives.
 
-#include "common/rpc/verifier_service.h"
-
 #include <unistd.h>
 
 #include <set>
@@ -13,6 +11,7 @@
 #include "common/base/mutex.h"
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
+#include "common/rpc/peer_service.h"
 #include "common/rpc/remote_verify_endpoint.h"
 #include "common/rpc/server_runner.h"
 #include "gtest/gtest.h"
@@ -94,7 +93,7 @@ class VerifierServiceTest : public ::testing::Test {
         std::move(executor), rules, metrics_);
     ESPALIER_CHECK(engine.ok());
     engine_ = *std::move(engine);
-    service_.emplace(*engine_, engine_->info());
+    service_ = NewVerifierService(*engine_, engine_->info());
     v1::ServerConfig config;
     config.add_listen("unix:/tmp/espalier_service_" + std::to_string(getpid()));
     auto runner = ServerRunner::Start(
@@ -118,7 +117,7 @@ class VerifierServiceTest : public ::testing::Test {
   ThreadSet model_threads_;
   prometheus::Registry metrics_;
   std::unique_ptr<VerifyEngine> engine_;
-  std::optional<VerifierService> service_;
+  std::unique_ptr<PeerService> service_;
   std::unique_ptr<ServerRunner> runner_;
   std::unique_ptr<RemoteVerifyEndpoint> endpoint_;
 };

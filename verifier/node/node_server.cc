@@ -5,46 +5,36 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/obs/log.h"
 #include "common/otlp/span_exporter.h"
 #include "common/rpc/access_gate.h"
-#include "common/rpc/drafter_service.h"
+#include "common/rpc/device_loss.h"
+#include "common/rpc/peer_service.h"
 #include "common/rpc/server_runner.h"
-#include "common/rpc/verifier_service.h"
 #include "verifier/node/node_engines.h"
 
 namespace espalier::node {
 namespace {
 
 // One service of the node, and its server.
-template <typename Service>
 struct Served {
-  std::unique_ptr<Service> service;
+  std::unique_ptr<PeerService> service;
   std::unique_ptr<ServerRunner> runner = {};
 };
 
-struct LostDevice {
-  absl::Status why;
-  Notification lost;  // then `why` is set
-};
-
-template <typename Service>
 absl::StatusOr<std::unique_ptr<ServerRunner>> Listen(
-    const v1::ServerConfig& config, const char* name, Service& service,
+    const v1::ServerConfig& config, const char* name, PeerService& service,
     const std::shared_ptr<AccessGate>& gate,
     const std::shared_ptr<prometheus::Registry>& metrics,
-    const LostDevice& device) {
-  return ServerRunner::Start(
-      {.config = config,
-       .services = {{name, service.calls()}},
-       .registry = metrics,
-       .gate = gate,
-       .drain = [&](absl::Time deadline) {
-         service.Drain(device.lost.HasBeenNotified() ? absl::Now() : deadline);
-       }});
+    const DeviceLoss& loss) {
+  return ServerRunner::Start({.config = config,
+                              .services = {{name, service.calls()}},
+                              .registry = metrics,
+                              .gate = gate,
+                              .drain = [&](absl::Time deadline) {
+                                service.Drain(loss.Shorten(deadline));
+                              }});
 }
 
 absl::Status InField(absl::string_view field, const absl::Status& status) {
@@ -128,36 +118,29 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
   ASSIGN_OR_RETURN(const auto gates, OpenGates(config));
   auto metrics = std::make_shared<prometheus::Registry>();
   ASSIGN_OR_RETURN(const auto spans, StartTracing(config, *metrics));
-  LostDevice device;
+  DeviceLoss loss(signals);
   ASSIGN_OR_RETURN(
       NodeEngines engines,
       BuildNode(config.verifier().engine(), DraftersOf(config), *metrics,
-                [&](const absl::Status& why) {
-                  LogError(absl::StrCat("the device is lost: ", why.message()));
-                  device.why = why;
-                  device.lost.Notify();
-                  signals.Raise();
-                }));
-
+                [&loss](const absl::Status& why) { loss.Report(why); }));
   engines.Trace(spans.get());
   const VerifierInfo info = engines.verifier->info();
-  Served<VerifierService> verifier = {
-      .service = std::make_unique<VerifierService>(engines.verify_endpoint(),
-                                                   info, gates[0])};
+  Served verifier = {
+      .service = NewVerifierService(engines.verify_endpoint(), info, gates[0])};
   ASSIGN_OR_RETURN(verifier.runner,
                    Listen(config.verifier().server(), "espalier.v1.Verifier",
-                          *verifier.service, gates[0], metrics, device));
+                          *verifier.service, gates[0], metrics, loss));
   LogInfo(absl::StrCat("model ", info.model.name, " on ", info.device));
-  std::vector<Served<DrafterService>> drafters;
+  std::vector<Served> drafters;
   for (size_t i = 0; i < engines.drafters.size(); ++i) {
     const drafter::BuiltDrafter& drafter = engines.drafters[i];
     auto& served = drafters.emplace_back();
-    served.service = std::make_unique<DrafterService>(
-        drafter.endpoint(), drafter.info, gates[i + 1]);
+    served.service =
+        NewDrafterService(drafter.endpoint(), drafter.info, gates[i + 1]);
     ASSIGN_OR_RETURN(served.runner,
                      Listen(config.drafters(static_cast<int>(i)).server(),
                             "espalier.v1.Drafter", *served.service,
-                            gates[i + 1], metrics, device));
+                            gates[i + 1], metrics, loss));
     LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
                          drafter.info.type));
   }
@@ -165,8 +148,7 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
   for (const auto& served : drafters) served.runner->SetServing(true);
   const int status = ServeUntilSignal(*verifier.runner, signals);
   for (const auto& served : drafters) served.runner->DrainAndStop();
-  if (device.lost.HasBeenNotified()) return device.why;
-  return status;
+  return loss.Or(status);
 }
 
 }  // namespace espalier::node

@@ -183,12 +183,12 @@ TEST_P(PeerLinkTest, WhatCannotBeAcceptedYetIsAskedAgain) {
 
 TEST_P(PeerLinkTest, ADrafterThatIsNoVerifierIsRefused) {
   DrafterInfo info = TestDrafterInfo();
-  DrafterService service(draft_engine_, info);
+  const auto service = NewDrafterService(draft_engine_, info);
   v1::ServerConfig config;
   config.add_listen(Address());
   auto runner = ServerRunner::Start(
       {.config = config,
-       .services = {{"espalier.v1.Drafter", service.calls()}},
+       .services = {{"espalier.v1.Drafter", service->calls()}},
        .registry = std::make_shared<prometheus::Registry>()});
   ASSERT_TRUE(runner.ok()) << runner.status();
   address_ = (*runner)->addresses()[0];

@@ -9,9 +9,8 @@
 #include <string>
 
 #include "common/base/check.h"
-#include "common/rpc/drafter_service.h"
+#include "common/rpc/peer_service.h"
 #include "common/rpc/server_runner.h"
-#include "common/rpc/verifier_service.h"
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
 #include "tests/common/rpc/fake_engines.h"
@@ -36,18 +35,18 @@ class TestServer {
 
   TestServer(FakeDraftEngine& drafter, FakeVerifyEngine& verifier,
              const Options& options)
-      : drafter_(drafter, options.drafter),
-        verifier_(verifier, options.verifier) {
+      : drafter_(NewDrafterService(drafter, options.drafter)),
+        verifier_(NewVerifierService(verifier, options.verifier)) {
     v1::ServerConfig config;
     config.add_listen(options.address);
     auto runner = ServerRunner::Start(
         {.config = config,
-         .services = {{"espalier.v1.Drafter", drafter_.calls()},
-                      {"espalier.v1.Verifier", verifier_.calls()}},
+         .services = {{"espalier.v1.Drafter", drafter_->calls()},
+                      {"espalier.v1.Verifier", verifier_->calls()}},
          .registry = std::make_shared<prometheus::Registry>(),
          .drain = [this](absl::Time deadline) {
-           drafter_.Drain(deadline);
-           verifier_.Drain(deadline);
+           drafter_->Drain(deadline);
+           verifier_->Drain(deadline);
          }});
     if (!runner.ok()) ADD_FAILURE() << runner.status();
     ESPALIER_CHECK(runner.ok());
@@ -58,8 +57,8 @@ class TestServer {
   ServerRunner& runner() { return *runner_; }
 
  private:
-  DrafterService drafter_;
-  VerifierService verifier_;
+  const std::unique_ptr<PeerService> drafter_;
+  const std::unique_ptr<PeerService> verifier_;
   std::unique_ptr<ServerRunner> runner_;  // destroyed first
 };
 

@@ -21,10 +21,10 @@
 #include "common/base/notification.h"
 #include "common/obs/metrics.h"
 #include "common/rpc/convert.h"
-#include "common/rpc/drafter_service.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/listen_address.h"
 #include "common/rpc/peer_channel.h"
+#include "common/rpc/peer_service.h"
 #include "espalier/v1/drafter.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -59,9 +59,9 @@ class ServerRunnerTest : public testing::Test {
       const v1::ServerConfig& config) {
     return ServerRunner::Start(
         {.config = config,
-         .services = {{kService, service_.calls()}},
+         .services = {{kService, service_->calls()}},
          .registry = registry_,
-         .drain = [this](absl::Time deadline) { service_.Drain(deadline); }});
+         .drain = [this](absl::Time deadline) { service_->Drain(deadline); }});
   }
 
   std::string ErrorOf(const v1::ServerConfig& config) {
@@ -125,7 +125,8 @@ class ServerRunnerTest : public testing::Test {
   }
 
   FakeDraftEngine engine_;
-  DrafterService service_{engine_, TestDrafterInfo()};
+  const std::unique_ptr<PeerService> service_ =
+      NewDrafterService(engine_, TestDrafterInfo());
   std::shared_ptr<prometheus::Registry> registry_ =
       std::make_shared<prometheus::Registry>();
 };
@@ -368,7 +369,7 @@ TEST_F(ServerRunnerTest, PagesAreNotForWebCpuGroupsThatPretendToBeUs) {
   config.add_page_hosts("good.example");
   auto runner = ServerRunner::Start(
       {.config = config,
-       .services = {{kService, service_.calls()}},
+       .services = {{kService, service_->calls()}},
        .registry = registry_,
        .pages = {{.path = "/",
                   .content_type = "text/plain",

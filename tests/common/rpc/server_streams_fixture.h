@@ -69,7 +69,7 @@ class ServerStreamsTest : public testing::Test {
   }
 
   // Serves another drafter, to which stub_ leads from then on.
-  absl::StatusOr<std::unique_ptr<ServerRunner>> Serve(DrafterService& service) {
+  absl::StatusOr<std::unique_ptr<ServerRunner>> Serve(PeerService& service) {
     v1::ServerConfig config;
     config.add_listen("127.0.0.1:0");
     auto runner = ServerRunner::Start(

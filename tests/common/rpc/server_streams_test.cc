@@ -305,8 +305,8 @@ class BrokenEngine final : public DraftEndpoint {
 
 TEST_F(ServerStreamsTest, ExceptionsAndForgottenAnswersBecomeInternal) {
   BrokenEngine engine;
-  DrafterService service(engine, TestDrafterInfo());
-  const auto runner = Serve(service);
+  const auto service = NewDrafterService(engine, TestDrafterInfo());
+  const auto runner = Serve(*service);
   ASSERT_TRUE(runner.ok()) << runner.status();
   Client client = OpenWithHello();
   ExpectFailure(client.Ask(Propose(2, 1)), 2, absl::StatusCode::kInternal);

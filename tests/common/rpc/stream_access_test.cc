@@ -20,8 +20,9 @@ TEST_F(StreamAccessTest, WhoDoesNotShowTheTokenIsNotServed) {
   std::ofstream(file) << "0123456789abcdef\n";
   const auto gate = AccessGate::Open({.token_file = file});
   ASSERT_TRUE(gate.ok()) << gate.status();
-  DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
-  const auto runner = Serve(service);
+  const auto service =
+      NewDrafterService(draft_engine_, TestDrafterInfo(), *gate);
+  const auto runner = Serve(*service);
   ASSERT_TRUE(runner.ok()) << runner.status();
   EXPECT_EQ(EndAfter(Hello()).error_code(), grpc::StatusCode::UNAUTHENTICATED);
   for (const char* wrong : {"0123456789abcdeF", "0123456789abcdef0"}) {
@@ -43,8 +44,9 @@ TEST_F(StreamAccessTest, ATokenThatIsReplacedEndsItsStream) {
   ASSERT_TRUE(gate.ok()) << gate.status();
   Reload reload;
   AccessGate::Follow(*gate, {.token_file = "drafters.0.token_file"}, reload);
-  DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
-  const auto runner = Serve(service);
+  const auto service =
+      NewDrafterService(draft_engine_, TestDrafterInfo(), *gate);
+  const auto runner = Serve(*service);
   ASSERT_TRUE(runner.ok()) << runner.status();
   Client client = Open("0123456789abcdef");
   EXPECT_TRUE(client.Ask(Hello()).has_hello());
@@ -76,8 +78,9 @@ TEST_F(StreamAccessTest, ACredentialThatIsRevokedEndsItsStream) {
          "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f\n";
   const auto gate = AccessGate::Open({.roles_file = file});
   ASSERT_TRUE(gate.ok()) << gate.status();
-  DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
-  const auto runner = Serve(service);
+  const auto service =
+      NewDrafterService(draft_engine_, TestDrafterInfo(), *gate);
+  const auto runner = Serve(*service);
   ASSERT_TRUE(runner.ok()) << runner.status();
   Client client = Open("0123456789abcdef");
   EXPECT_TRUE(client.Ask(Hello()).has_hello());

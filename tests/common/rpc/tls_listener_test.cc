@@ -2,9 +2,9 @@
 #include <string>
 
 #include "common/rpc/channel_tls.h"
-#include "common/rpc/drafter_service.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/peer_channel.h"
+#include "common/rpc/peer_service.h"
 #include "common/rpc/server_runner.h"
 #include "common/rpc/tls_tap.h"
 #include "espalier/v1/drafter.grpc.pb.h"
@@ -39,8 +39,7 @@ class TlsListenerTest : public ::testing::Test {
     config.mutable_tls()->set_client_ca_file(File("ca"));
     auto gate = AccessGate::Open(AccessGate::ForPeers(config, ""));
     ASSERT_TRUE(gate.ok()) << gate.status();
-    service_ =
-        std::make_unique<DrafterService>(engine_, TestDrafterInfo(), *gate);
+    service_ = NewDrafterService(engine_, TestDrafterInfo(), *gate);
     auto runner = ServerRunner::Start(
         {.config = config,
          .services = {{"espalier.v1.Drafter", service_->calls()}},
@@ -115,7 +114,7 @@ class TlsListenerTest : public ::testing::Test {
 
   const TestAuthority authority_{"ours"};
   FakeDraftEngine engine_;
-  std::unique_ptr<DrafterService> service_;
+  std::unique_ptr<PeerService> service_;
   std::shared_ptr<prometheus::Registry> registry_ =
       std::make_shared<prometheus::Registry>();
   std::unique_ptr<ServerRunner> runner_;
